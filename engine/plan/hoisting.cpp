@@ -59,17 +59,35 @@ bool is_hoistable(const TracedRows& traced, const Hoistable& h) {
          !traced.reads.any(tensor, h.call->reads);
 }
 
+std::vector<Hoistable> hoistable_of(const TracedRows& traced, const ModuleCall& call) {
+  std::vector<Hoistable> all;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i].defined()) continue;
+    Hoistable h{&call, static_cast<int64_t>(i), users_of(traced, call, call.inputs[i])};
+    if (is_hoistable(traced, h)) all.push_back(std::move(h));
+  }
+  return all;
+}
+
+// Where one call passes its input on to another, which has all that use it, that one is meant.
+bool is_within(const Hoistable& outer, const Hoistable& inner) {
+  return outer.users.size() == inner.users.size() && outer.users[0].move == inner.users[0].move;
+}
+
 // The outermost calls first: what one of them takes none within it can.
 std::vector<Hoistable> find_hoistable(const TracedRows& traced) {
   std::vector<Hoistable> all;
   std::set<const TracedMove*> taken;
   for (const auto& call : traced.trace.calls)
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (!call.inputs[i].defined()) continue;
-      Hoistable h{&call, static_cast<int64_t>(i), users_of(traced, call, call.inputs[i])};
+    for (auto& h : hoistable_of(traced, call)) {
+      if (const auto same = std::find_if(all.begin(), all.end(), [&](auto& o) { return is_within(o, h); });
+          same != all.end()) {
+        *same = std::move(h);
+        continue;
+      }
       const bool is_free = std::none_of(h.users.begin(), h.users.end(),
                                         [&](const User& user) { return taken.count(user.move) > 0; });
-      if (!is_free || !is_hoistable(traced, h)) continue;
+      if (!is_free) continue;
       for (const auto& user : h.users) taken.insert(user.move);
       all.push_back(std::move(h));
     }
@@ -131,8 +149,8 @@ std::string pattern_of(const TracedRows& traced, const Group& group) {
     } catch (const std::regex_error&) {  // it was cut within brackets
     }
   }
-  std::string paths;
-  for (const auto& module : modules) paths += (paths.empty() ? "" : "|") + escaped(module);
+  std::string paths = escaped(modules[0]);
+  for (size_t i = 1; i < modules.size(); ++i) paths += "|" + escaped(modules[i]);
   return modules.size() == 1 ? paths : "(" + paths + ")";
 }
 

@@ -2,10 +2,13 @@
 #include "engine/plan/optimize.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "engine/plan/hoisting.h"
 #include "engine/plan/traced_rows.h"
+#include "engine/tensor/dtensor.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -15,6 +18,12 @@ using enum PlanPhase;
 
 bool is_one_place(const PlanRow& a, const PlanRow& b) {
   return a.phase == b.phase && a.tensor == b.tensor && a.index == b.index && a.op == b.op;
+}
+
+bool meet(const TracedRow& a, const TracedRow& b) {
+  return std::any_of(a.moves.begin(), a.moves.end(), [&](const auto& x) {
+    return std::any_of(b.moves.begin(), b.moves.end(), [&](const auto& y) { return x.module == y.module; });
+  });
 }
 
 // Not of gradients: what a hook takes of them is added up before anybody else's.
@@ -44,6 +53,34 @@ std::vector<const TracedMove*> takers(const TracedRows& traced, const TracedRow&
   return all;
 }
 
+// Where all of these go round and come back, along the row's mesh dimensions: where that is.
+std::optional<Placements> comes_back_to(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
+  std::optional<Placements> all;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const auto &came = placements(row.moves[i].came), &left = placements(moves[i]->left);
+    if (came != left) return std::nullopt;
+    Placements along;
+    const auto& mesh = spec(row.moves[i].came).mesh();
+    for (const auto& dim : row.row.mesh_dims) along.push_back(came[as_size(mesh.dim_index(dim))]);
+    if (all && *all != along) return std::nullopt;
+    all = std::move(along);
+  }
+  return all;
+}
+
+bool any_comes_back(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
+  for (size_t i = 0; i < moves.size(); ++i)
+    if (placements(row.moves[i].came) == placements(moves[i]->left)) return true;
+  return false;
+}
+
+bool has_gradient_row(const TracedRows& traced, const TracedRow& of) {
+  return std::any_of(traced.rows.begin(), traced.rows.end(), [&](const TracedRow& row) {
+    return !row.gone && row.row.phase == kBackwardPre && meet(row, of);
+  });
+}
+
+// What comes back stays where it is, and its gradient goes there still, from wherever it comes.
 bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
   const auto& [a, b] = std::tie(row.row, next.row);
   const bool may_be = a.phase == kForwardPost && b.phase == kForwardPre && a.mesh_dims == b.mesh_dims &&
@@ -51,9 +88,18 @@ bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
   if (!may_be || row.gone || next.gone) return false;
   const auto moves = takers(traced, row, next);
   if (moves.empty()) return false;
-  traced.changes.push_back(concat(a, " goes right to where ", b, " takes it"));
+  const auto back = comes_back_to(row, moves);
+  if (back ? has_gradient_row(traced, row) : any_comes_back(row, moves)) return false;
+  auto said = concat(a, " goes right to where ", b, " takes it");
   for (size_t i = 0; i < moves.size(); ++i) row.moves[i].goes_on(*moves[i]);
-  row.row.to = b.to;
+  row.row.to = back.value_or(b.to);
+  if (back) {
+    row.row.phase = kBackwardPre;
+    row.row.from.reset();
+    row.row.starts_early = false;
+    said += concat(", which is where it was: only its gradient is moved, ", row.row);
+  }
+  traced.changes.push_back(std::move(said));
   next.gone = true;
   return true;
 }
@@ -65,12 +111,6 @@ void skip_stops(TracedRows& traced) {
     for (auto& row : traced.rows)
       for (auto& next : traced.rows) again |= skip_a_stop(traced, row, next);
   }
-}
-
-bool meet(const TracedRow& a, const TracedRow& b) {
-  return std::any_of(a.moves.begin(), a.moves.end(), [&](const auto& x) {
-    return std::any_of(b.moves.begin(), b.moves.end(), [&](const auto& y) { return x.module == y.module; });
-  });
 }
 
 // Whether a row between the two acts where they do: sums would be added up in another order.

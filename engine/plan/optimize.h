@@ -18,7 +18,8 @@ struct OptimizedPlan {
 };
 
 // - drop: a row of the forward pass by which nothing moved;
-// - skip a stop: an output that only one input takes goes right where that one is to be;
+// - skip a stop: an output that only one input takes goes right where that one is to be, or stays, if it was
+//   there, and its gradient comes to where it is;
 // - hoist (reorders_sums): see above;
 // - merge: rows of one input, output or gradient, along several mesh dimensions, are one;
 // - begin early: outputs that somebody uses are under way until then.

@@ -376,7 +376,7 @@ TEST(Parallelize, InputsOfOpsMoveBeforeTheOp) {
             "[R][R][S0]");
   EXPECT_EQ(read_by_products("aten::mm.forward_pre:<in>:0:redist(->S-1,tp)\n"
                              "aten::mm.forward_pre:<in>:1:redist(->S0,tp)"),
-            "[S1][S1][R]");
+            "[S1][S1][S0]");
 }
 
 // Catches: an input that is not there, an op that would write to a copy, two rows of one call.
