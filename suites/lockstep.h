@@ -6,6 +6,7 @@
 #include "engine/fsdp/fully_shard.h"
 #include "engine/fsdp/held_memory.h"
 #include "engine/lane/numerics.h"
+#include "engine/layout/sharding_table.h"
 #include "engine/nn/blocks.h"
 #include "engine/nn/checkpoint.h"
 #include "engine/nn/deferred.h"

@@ -12,6 +12,8 @@ set(_public
   engine/fsdp/planner.h
   engine/fsdp/reshard.h
   engine/lane/numerics.h
+  engine/layout/layout.h
+  engine/layout/sharding_table.h
   engine/nn/blocks.h
   engine/nn/checkpoint.h
   engine/nn/deferred.h

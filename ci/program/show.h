@@ -26,6 +26,7 @@ struct StepRequest {
 // What the command line said, as text; each answer parses what it needs.
 struct ShowRequest {
   std::string shape, placements, to, op;
+  bool table = false;  // of a layout: which ranks hold what
   std::string mesh = "1", to_mesh, dtype, device = "132x2048";
   uint64_t seed = 0, offset = 0;
   std::map<std::string, std::string> arguments;  // of a random operator, by name

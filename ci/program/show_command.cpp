@@ -152,6 +152,7 @@ void add_show(CLI::App& app, Chosen& chosen) {
   auto [layout, l] = add("layout", "What each rank holds of a tensor", print<show_layout>);
   layout.add_option("shape", l.shape, "Shape, for example 7x13")->required();
   layout.add_option("--placements", l.placements, "For example [S0,R]")->required();
+  layout.add_flag("--table", l.table, "Which ranks hold what, as a table of rows and columns, too");
   add_mesh(layout, l);
 
   auto [route, o] = add("route", "The steps of a redistribution and their bytes", print<show_route>);

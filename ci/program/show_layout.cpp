@@ -7,6 +7,7 @@
 #include "ci/program/show.h"
 #include "engine/layout/layout.h"
 #include "engine/layout/route.h"
+#include "engine/layout/sharding_table.h"
 #include "engine/values/error.h"
 
 namespace lockstep::program {
@@ -97,6 +98,8 @@ Shown show_layout(const ShowRequest& request) {
     shown.json["ranks"].push_back(
         {{"rank", rank}, {"coordinate", coordinate}, {"local_shape", local}, {"boxes", boxes}});
   }
+  if (request.table) shown.text += "\n" + visualize_sharding(spec);
+  if (request.table) shown.text.pop_back();
   return shown;
 }
 
