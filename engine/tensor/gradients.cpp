@@ -184,10 +184,15 @@ void require_dense(const at::Tensor& grad, const Spec& of, const char* who) {
 }
 
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm) {
+  return settled(grad, of, comm, dual(of->placements()));
+}
+
+at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
+                   const Placements& placements) {
   if (!is_dtensor(grad) && !made_by_autograd(grad)) refuse_plain(grad, to_string(*of));
   const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
   const auto& now = *dtensor_impl(placed)->spec();
-  const Spec target(of->mesh(), dual(of->placements()), now.shape(), now.stride(), now.dtype(), of->order());
+  const Spec target(of->mesh(), placements, now.shape(), now.stride(), now.dtype(), of->order());
   if (equal_and_named_alike(target, now)) return placed;
   auto moved = inserted_redistribute(placed, target, comm);
   if (is_zeros(placed)) mark_zeros(moved);

@@ -25,6 +25,9 @@ void require_dense(const at::Tensor& grad, const Spec& of, const char* who);
 // A gradient in the placements that the gradient of the tensor has; the gradient itself if it is there.
 // Throws Error if it is a plain tensor that autograd did not make.
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm);
+// The same in placements of its own.
+at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
+                   const Placements& placements);
 
 // The gradient, or a copy where another tensor has the memory of its locals, so that a leaf may keep it.
 at::Tensor for_leaf(const at::Tensor& grad);

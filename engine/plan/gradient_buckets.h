@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of replicated parameters, which ranks have terms of: they pend until the end of a backward pass
+// and are then added up, many in one exchange (DDP's reducer; veScale's annotate of a weight's gradient).
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/nn/module.h"
+#include "engine/tensor/dtensor.h"
+
+namespace lockstep {
+
+// In which order the terms of an element are added up: that of ranks; neighbours in pairs, and so on with the
+// sums; or the correctly rounded sum, which has none.
+enum class SumOrder { kFold, kTree, kExact };
+
+struct BucketOptions {
+  // Along which gradients pend. Ranks that differ in several of them are added up at once, in the row-major
+  // order of the mesh.
+  std::vector<std::string> mesh_dims;
+  SumOrder order = SumOrder::kFold;
+  int64_t bucket_bytes = 25 << 20;  // of gradients in one exchange, at least one (torch: bucket_cap_mb)
+};
+
+class GradientBuckets {
+ public:
+  // The module's parameters of these paths become leaves whose gradients pend. What several layers share
+  // stays one. Throws Error for a parameter that is cut along one of the mesh dimensions, or plain.
+  GradientBuckets(nn::Module& module, const MeshInWorld& mesh, const std::vector<std::string>& paths,
+                  BucketOptions options);
+
+  // FSDP2's name. False: at the end of a backward pass gradients still pend, and each pass adds its terms;
+  // the next pass with true adds up the ranks'. What had been added up before comes to it last.
+  void set_requires_gradient_sync(bool on);
+
+  // Law: at the end of a backward pass that syncs each gradient is where its parameter is, as if it had been
+  // reduced by itself, but for the order over several mesh dimensions; each rank has sent 2 S (n - 1) / n
+  // bytes, of gradients of S bytes and n ranks, in two exchanges a bucket. A bucket is on its way as soon as
+  // its gradients are there, the last parameters' first.
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients that are reduced in buckets are those that are reduced one by one, whenever they come.
+#include "engine/plan/gradient_buckets.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/fsdp/testing.h"
+#include "engine/nn/checkpoint.h"
+#include "engine/plan/sums.h"
+#include "engine/tensor/timeline_log.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<std::string> all_paths(const nn::Module& module) {
+  std::vector<std::string> paths;
+  for (const auto& [path, value] : module.named_parameters()) paths.push_back(path);
+  return paths;
+}
+
+struct Two {
+  explicit Two(const MeshInWorld& mesh) {
+    for (auto* net : {&bucketed, &single}) replicate(*net, mesh);
+  }
+  Net bucketed, single;
+};
+
+// Catches: a parameter that no bucket has, terms that are added up twice, or by one rank less, in another
+// order, a gradient of another tensor.
+TEST(GradientBuckets, AreTheSingleGradientsInBits) {
+  for (const int64_t bucket_bytes : {int64_t{1}, int64_t{400}, int64_t{1} << 20})
+    for (const int64_t ranks : {1, 2, 3, 5}) {
+      SCOPED_TRACE(concat(bucket_bytes, " bytes, ", ranks, " ranks"));
+      const auto mesh = init_device_mesh({ranks}, {"dp"});
+      Two nets(mesh);
+      GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed),
+                              {{"dp"}, SumOrder::kFold, bucket_bytes});
+      for (uint64_t pass = 0; pass < 3; ++pass) {  // the second and third ones are added to what is there
+        for (auto* net : {&nets.bucketed, &nets.single}) loss_of((*net)(batch(mesh, pass))).backward();
+        expect_same_parameters(nets.bucketed, nets.single);
+      }
+      for (const auto& p : nets.bucketed.parameters()) EXPECT_EQ(to_string(placements(p.grad())), "[R]");
+    }
+}
+
+// Catches: an exchange a parameter, buckets that go when all is over, or in an order that ranks do not share.
+TEST(GradientBuckets, GoWhenTheyAreFull) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  Net net;
+  replicate(net, mesh);
+  GradientBuckets buckets(net, mesh, all_paths(net), {{"dp"}, SumOrder::kFold, 400});
+  Timeline timeline;
+  {
+    const TimelineScope log(timeline);
+    loss_of(net(batch(mesh, 1))).backward();
+  }
+  size_t first = timeline.size(), last_op = 0, moves = 0;
+  for (size_t i = 0; i < timeline.size(); ++i) {
+    const bool is_move =
+        timeline[i].op == "lockstep::redistribute" && !timeline[i].order.empty() && !timeline[i].implicit;
+    if (is_move) first = std::min(first, i), ++moves;
+    if (!is_move) last_op = i;
+  }
+  EXPECT_EQ(moves, net.parameters().size());
+  EXPECT_LT(first, last_op) << "no bucket goes while others come";
+}
+
+// Small integers, whose sums are exact in any order.
+void set_integers(nn::Module& module, const MeshInWorld& mesh) {
+  uint64_t seed = 0;
+  for (const auto& [path, value] : module.named_parameters()) {
+    const auto whole = at::randint(-2, 3, value.sizes(), at::detail::createCPUGenerator(++seed), at::kFloat);
+    module.set_parameter(path, parameter(distribute_tensor(whole, mesh, placements(value))));
+  }
+}
+
+// Catches: ranks that are left out of a group of two mesh dimensions, or counted twice; orders that are not
+// what is logged.
+TEST(GradientBuckets, AreOverSeveralMeshDimensionsAtOnce) {
+  const auto mesh = init_device_mesh({2, 3, 2}, {"a", "b", "c"});
+  for (const auto order : {SumOrder::kFold, SumOrder::kTree, SumOrder::kExact})
+    for (const auto& dims :
+         std::vector<std::vector<std::string>>{{"a"}, {"b"}, {"c", "a"}, {"a", "b", "c"}}) {
+      nn::Linear bucketed(4, 3), single(4, 3);
+      for (auto* linear : {&bucketed, &single}) {
+        nn::distribute_module(*linear, mesh, {});
+        set_integers(*linear, mesh);
+      }
+      GradientBuckets buckets(bucketed, mesh, all_paths(bucketed), {dims, order, 1000});
+      const auto x = at::randint(-2, 3, {12, 4}, at::detail::createCPUGenerator(9), at::kFloat);
+      Timeline timeline;
+      for (auto* linear : {&bucketed, &single}) {
+        std::optional<TimelineScope> log;
+        if (linear == &bucketed) log.emplace(timeline);
+        (*linear)(distribute_tensor(x, mesh, {Shard{0}, Shard{0}, Shard{0}})).sum().backward();
+      }
+      expect_same_parameters(bucketed, single);
+      std::string orders;
+      for (const auto& entry : timeline)
+        if (entry.op == "lockstep::redistribute" && !entry.implicit) orders = to_string(entry.order);
+      if (dims.size() == 3 && order == SumOrder::kTree) {
+        EXPECT_EQ(orders, "over 0.1.2: sum:f32(tree 0 1 2 3 4 5 6 7 8 9 10 11)");
+      }
+      if (dims.size() == 2 && order == SumOrder::kFold) {
+        EXPECT_EQ(orders, "over 0.2: sum:f32(fold 0 1 2 3)");
+      }
+      if (dims.size() == 1 && order == SumOrder::kExact) {
+        EXPECT_EQ(orders.substr(6), dims[0] == "b" ? ": sum:f32(exact 0 1 2)" : ": sum:f32(exact 0 1)");
+      }
+    }
+}
+
+// Ranks-then-passes and passes-then-ranks. Catches: a pass that is reduced though nobody asked, terms of one
+// that are lost, what had been added up before.
+TEST(GradientBuckets, WaitForThePassThatSyncs) {
+  const auto mesh = init_device_mesh({3}, {"dp"});
+  Two nets(mesh);
+  for (auto* net : {&nets.bucketed, &nets.single}) set_integers(*net, mesh);
+  GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}});
+  const auto pass = [&](uint64_t seed) {
+    for (auto* net : {&nets.bucketed, &nets.single}) (*net)(batch(mesh, seed) * 0 + 1).sum().backward();
+  };
+  for (const bool to_none : {true, false}) {
+    buckets.set_requires_gradient_sync(false);
+    pass(1);
+    EXPECT_EQ(to_string(placements(nets.bucketed.first->parameter("bias").grad())), "[P]");
+    pass(2);
+    buckets.set_requires_gradient_sync(true);
+    pass(3);
+    for (const auto& p : nets.bucketed.parameters()) EXPECT_EQ(to_string(placements(p.grad())), "[R]");
+    expect_same_parameters(nets.bucketed, nets.single);
+    for (auto* net : {&nets.bucketed, &nets.single})
+      for (auto& p : net->parameters()) {
+        if (to_none)
+          p.mutable_grad().reset();
+        else
+          p.mutable_grad().zero_();
+      }
+  }
+}
+
+// Catches: parameters without gradients, frozen ones, a pass within a pass, one that fails.
+TEST(GradientBuckets, TakeWhatComes) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  Two nets(mesh);
+  for (auto* net : {&nets.bucketed, &nets.single}) {
+    net->parameter("blocks.0.b.weight").requires_grad_(false);
+    nn::checkpoint(*net->each[1]);
+  }
+  GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}, SumOrder::kFold, 200});
+  const auto step = [&](Net& net, uint64_t seed) {
+    // The first linear has no part in it.
+    loss_of((*net.last)((*net.blocks)(distribute_tensor(values({4, 6}, seed), mesh, {Shard{0}})))).backward();
+  };
+  for (uint64_t pass = 0; pass < 2; ++pass) {
+    for (auto* net : {&nets.bucketed, &nets.single}) step(*net, pass);
+    expect_same_parameters(nets.bucketed, nets.single);
+    EXPECT_FALSE(nets.bucketed.parameter("first.weight").grad().defined());
+    EXPECT_FALSE(nets.bucketed.parameter("blocks.0.b.weight").grad().defined());
+  }
+  for (auto* net : {&nets.bucketed, &nets.single}) {
+    const auto x = parameter(distribute_tensor(values({4, 6}, 7), mesh, {Shard{0}}));
+    x.register_hook([](const at::Tensor&) -> at::Tensor { throw Error("stop"); });
+    EXPECT_EQ(error_of([&] { loss_of((*net->last)((*net->blocks)(x))).backward(); }), "stop");
+    net->zero_grad();
+    step(*net, 8);
+  }
+  expect_same_parameters(nets.bucketed, nets.single);
+}
+
+// Catches: a parameter that is cut, of which each rank has another part, a typing error.
+TEST(GradientBuckets, AreOfWhatIsReplicated) {
+  const auto mesh = init_device_mesh({2, 2}, {"dp", "tp"});
+  nn::Linear linear(4, 4);
+  nn::distribute_module(linear, mesh, {{"weight", {Replicate{}, Shard{0}}}});
+  EXPECT_TRUE(says(error_of([&] {
+                     GradientBuckets(linear, mesh, {"weight"}, {{"dp", "tp"}});
+                   }),
+                   {"'weight'", "cut along 'tp'"}));
+  EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{"pp"}}); }), {"pp"}));
+  EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{}}); }), {"no mesh dimension"}));
+  EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{"dp", "dp"}}); }), {"twice"}));
+}
+
+// Catches: a partial sum that rounds, or overflows; a tie that goes up; two roundings where there is one.
+TEST(ExactSum, IsRoundedOnce) {
+  const auto sum = [](std::vector<double> terms, at::ScalarType dtype) {
+    std::vector<at::Tensor> tensors;
+    for (const auto x : terms) tensors.push_back(at::full({1}, x, at::kDouble).to(dtype));
+    return exact_sum(tensors).item<double>();
+  };
+  EXPECT_EQ(sum({1e16, 1, -1e16}, at::kDouble), 1);
+  EXPECT_EQ(sum({1e308, 1e308, -1e308}, at::kDouble), 1e308);
+  EXPECT_EQ(sum({1, std::ldexp(1, -24)}, at::kFloat), 1);
+  EXPECT_EQ(sum({1, std::ldexp(1, -24), std::ldexp(1, -149)}, at::kFloat), 1 + std::ldexp(1, -23));
+  EXPECT_EQ(sum({1, std::ldexp(3, -24)}, at::kFloat), 1 + std::ldexp(1, -22));
+  EXPECT_EQ(sum({1, std::ldexp(3, -24), -std::ldexp(1, -149)}, at::kFloat), 1 + std::ldexp(1, -23));
+  EXPECT_EQ(sum({1, std::ldexp(1, -11), std::ldexp(1, -24)}, at::kHalf), 1 + std::ldexp(1, -10));
+  EXPECT_EQ(sum({1, std::ldexp(1, -8), std::ldexp(1, -40)}, at::kBFloat16), 1 + std::ldexp(1, -7));
+  EXPECT_EQ(sum({60000, 60000, -60000}, at::kHalf), 59968 + 32);
+  EXPECT_TRUE(std::isinf(sum({60000, 60000}, at::kHalf)));
+  EXPECT_TRUE(std::signbit(sum({-0.0, -0.0}, at::kFloat)));
+  EXPECT_FALSE(std::signbit(sum({-0.0, 0.0}, at::kFloat)));
+  EXPECT_FALSE(std::signbit(sum({-1, 1}, at::kFloat)));
+  EXPECT_TRUE(std::isnan(sum({INFINITY, 1, -INFINITY}, at::kFloat)));
+  EXPECT_TRUE(std::isnan(sum({1, NAN}, at::kDouble)));
+  EXPECT_EQ(sum({INFINITY, -1e30}, at::kFloat), INFINITY);
+}
+
+}  // namespace
+}  // namespace lockstep
