@@ -36,14 +36,18 @@ std::vector<std::string> own(const nn::Named<at::Tensor>& tensors) {
 }
 
 void check_named(const Target& target, const PlanRow& row) {
-  if (!is_of_parameters(row.phase) || row.tensor == "*" || is_factory(row)) return;
+  const bool is_gradient = is_annotation(row);
+  if ((!is_of_parameters(row.phase) && !is_gradient) || is_factory(row)) return;
+  const auto named =
+      row.tensor.substr(0, row.tensor.size() - (is_gradient ? std::string_view(".grad").size() : 0));
+  if (named == "*") return;
   auto names = own(target.module->named_parameters());
   if (row.phase == PlanPhase::kInit)
     for (auto& buffer : own(target.module->named_buffers())) names.push_back(std::move(buffer));
-  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), row.tensor) != names.end(), "[plan] ", row, ": ",
+  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), named) != names.end(), "[plan] ", row, ": ",
                  target.name(), " has no ",
-                 row.phase == PlanPhase::kInit ? "parameter or buffer" : "parameter", " '", row.tensor, "'",
-                 did_you_mean(row.tensor, names));
+                 row.phase == PlanPhase::kInit ? "parameter or buffer" : "parameter", " '", named, "'",
+                 did_you_mean(named, names));
 }
 
 // Rows of one op speak of one call, unless each says which.
@@ -90,7 +94,7 @@ void add_row(std::vector<Target>& targets, const DeviceMesh& mesh, const PlanRow
   }
   LOCKSTEP_CHECK(any, "[plan] ", row, ": no module's path matches '", row.module, "'",
                  did_you_mean(row.module, all_paths(targets)));
-  LOCKSTEP_CHECK(has_parameters || row.tensor != "*", "[plan] ", row,
+  LOCKSTEP_CHECK(has_parameters || (row.tensor != "*" && row.tensor != "*.grad"), "[plan] ", row,
                  ": there is no parameter in the modules that it matches; name buffers by their names");
 }
 
@@ -138,10 +142,13 @@ Claims::Claims(const std::vector<Target>& targets, PlanPhase phase, const Device
       if (located.row.phase == phase) claims_.push_back({&target, &located});
 }
 
-std::vector<std::optional<Claim>> Claims::of(const std::vector<std::string>& paths, bool is_parameter) const {
+std::vector<std::optional<Claim>> Claims::of(const std::vector<std::string>& paths, bool is_parameter,
+                                             std::string_view of_it) const {
   std::vector<std::vector<Claim>> named(ndim_), of_all(ndim_);
   for (const auto& claim : claims_) {
-    const auto& tensor = claim.located->row.tensor;
+    std::string_view tensor = claim.located->row.tensor;
+    if (!tensor.ends_with(of_it)) continue;
+    tensor.remove_suffix(of_it.size());
     const auto within = paths_within(*claim.target, paths);
     const bool is_named = std::find(within.begin(), within.end(), tensor) != within.end();
     if (!is_named && (tensor != "*" || !is_parameter || within.empty())) continue;
@@ -163,7 +170,7 @@ std::optional<Claim> Claims::followed(const std::vector<Claim>& all, const std::
     const auto &x = first->located->row, &y = claim.located->row;
     LOCKSTEP_CHECK(
         phase_ == PlanPhase::kRun ? first->target == claim.target
-                                  : x.to == y.to && x.mesh_dims == y.mesh_dims,
+                                  : x.to == y.to && x.mesh_dims == y.mesh_dims && x.sums == y.sums,
         "[plan] several modules share '", path, "', and ", x, " of ", first->target->name(), " and ", y,
         " of ", claim.target->name(), " speak of it; ",
         phase_ == PlanPhase::kRun ? "write the row of a module that has them all" : "let them say the same");

@@ -50,7 +50,9 @@ class Claims {
   // What is followed, by mesh dimension; none: no row speaks of it. Throws Error where modules of which
   // neither is within the other share the tensor, and their rows say of it what differs: of the phase init
   // where it is to be, of the phase run, which module's run is meant. @param paths of one tensor
-  std::vector<std::optional<Claim>> of(const std::vector<std::string>& paths, bool is_parameter) const;
+  // @param of_it what the rows' tensors have behind its name
+  std::vector<std::optional<Claim>> of(const std::vector<std::string>& paths, bool is_parameter,
+                                       std::string_view of_it = "") const;
 
  private:
   std::optional<Claim> followed(const std::vector<Claim>& all, const std::string& path) const;

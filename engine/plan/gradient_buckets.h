@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "engine/nn/module.h"
+#include "engine/plan/plan.h"
 #include "engine/tensor/dtensor.h"
 
 namespace lockstep {
-
-// In which order the terms of an element are added up: that of ranks; neighbours in pairs, and so on with the
-// sums; or the correctly rounded sum, which has none.
-enum class SumOrder { kFold, kTree, kExact };
 
 struct BucketOptions {
   // Along which gradients pend. Ranks that differ in several of them are added up at once, in the row-major

@@ -49,14 +49,19 @@ struct Shown {
 struct Fate {
   Placements first;  // from the start, but for what a buffer does to it
   Buffer buffer;
-  std::vector<Shown> shown;
+  std::vector<Shown> shown = {};
+  const PlanRow* annotation = nullptr;  // of its gradient; null: none
 };
 
 class Fates {
  public:
   Fates(nn::Module& model, const std::vector<Target>& targets, const MeshInWorld& mesh,
         const ParallelizeOptions& options)
-      : mesh_(mesh), options_(options), init_(targets, kInit, mesh.mesh), run_(targets, kRun, mesh.mesh) {
+      : mesh_(mesh),
+        options_(options),
+        init_(targets, kInit, mesh.mesh),
+        run_(targets, kRun, mesh.mesh),
+        after_(targets, kBackwardPost, mesh.mesh) {
     for (const auto& tensor : model.parameters_with_paths()) parameters_.push_back(fate_of(tensor, true));
     for (const auto& tensor : model.buffers_with_paths()) buffers_.push_back(fate_of(tensor, false));
   }
@@ -65,7 +70,7 @@ class Fates {
 
  private:
   Fate fate_of(const nn::Module::WithPaths& tensor, bool is_parameter) const {
-    Fate fate{Placements(as_size(mesh_.mesh.ndim()), Replicate{}), {}, {}};
+    Fate fate{Placements(as_size(mesh_.mesh.ndim()), Replicate{}), {}};
     const auto init = init_.of(tensor.paths, is_parameter), run = run_.of(tensor.paths, is_parameter);
     for (size_t d = 0; d < init.size(); ++d) {
       if (options_.in_buffers && init[d] && run[d] && init[d]->target == run[d]->target)
@@ -82,7 +87,27 @@ class Fates {
       const auto to = said_along(*run[d]->located, d, tensor.value);
       if (to != fate.first[d]) show_along(fate, *run[d], {d, to}, tensor.paths);
     }
+    if (is_parameter) annotate(fate, tensor);
     return fate;
+  }
+
+  // Of one row: what it says of several mesh dimensions is added up at once.
+  void annotate(Fate& fate, const nn::Module::WithPaths& tensor) const {
+    for (const auto& claim : after_.of(tensor.paths, true, ".grad")) {
+      if (!claim) continue;
+      const auto& row = claim->located->row;
+      LOCKSTEP_CHECK(fate.annotation == nullptr || fate.annotation == &row, "[plan] ", *fate.annotation,
+                     " and ", row, " speak of the gradient of '", tensor.paths.front(),
+                     "'; write one row with all its mesh dimensions");
+      fate.annotation = &row;
+      for (const auto d : claim->located->dims)
+        LOCKSTEP_CHECK(fate.buffer.target == nullptr && is_replicate(fate.first[d]), "[plan] ", row, ": '",
+                       tensor.paths.front(), "' is ",
+                       fate.buffer.target != nullptr
+                           ? "in a buffer, which reduces its gradient"
+                           : concat(fate.first[d], " along '", mesh_.mesh.names()[d], "'"),
+                       "; only what is whole on each rank has terms on each");
+    }
   }
 
   void check_buffer(const Fate& fate, const Buffer& buffer, const nn::Module::WithPaths& tensor) const {
@@ -118,7 +143,7 @@ class Fates {
 
   const MeshInWorld& mesh_;
   const ParallelizeOptions& options_;
-  const Claims init_, run_;
+  const Claims init_, run_, after_;
   std::vector<Fate> parameters_, buffers_;
 };
 
@@ -152,6 +177,26 @@ void put_in_buffers(nn::Module& model, const std::vector<Target>& targets, const
       if (fates.parameters()[i++].buffer.target != target) options.ignored_params.push_back(value);
     fully_shard(*target->module, mesh, std::move(options));
   }
+}
+
+void put_in_buckets(nn::Module& model, const MeshInWorld& mesh, const Fates& fates, int64_t bucket_bytes) {
+  using Kind = std::pair<std::vector<std::string>, SumOrder>;
+  std::vector<std::pair<Kind, std::vector<std::string>>> kinds;  // and the parameters of each
+  size_t i = 0;
+  for (const auto& [value, paths] : model.parameters_with_paths()) {
+    const auto* row = fates.parameters()[i++].annotation;
+    if (row == nullptr) continue;
+    const Kind kind{row->mesh_dims, row->sums};
+    auto found =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& other) { return other.first == kind; });
+    if (found == kinds.end()) found = kinds.insert(found, {kind, {}});
+    found->second.push_back(paths.front());
+  }
+  if (kinds.empty()) return;
+  auto gradients = std::make_shared<PlannedGradients>();
+  for (const auto& [kind, paths] : kinds)
+    gradients->buckets.emplace_back(model, mesh, paths, BucketOptions{kind.first, kind.second, bucket_bytes});
+  model.attach(std::move(gradients));
 }
 
 // In each call of the module they are redistributed, and set back.
@@ -231,7 +276,7 @@ at::Tensor traced_move(const Target& target, const Located& located, const at::T
 void add_hook(const Target& target, const Located& located) {
   auto& module = *target.module;
   const auto& row = located.row;
-  if (!row.op.empty()) return;
+  if (!row.op.empty() || is_annotation(row)) return;
   const auto move = [target, located](const at::Tensor& tensor) {
     return tensor.defined() ? traced_move(target, located, tensor) : tensor;
   };
@@ -266,6 +311,7 @@ void parallelize(nn::Module& model, const MeshInWorld& mesh, const ParallelPlan&
   const Fates fates(model, targets, mesh, options);
   place(model, mesh, fates);
   if (options.in_buffers) put_in_buffers(model, targets, mesh, fates, options.buffers);
+  put_in_buckets(model, mesh, fates, options.bucket_bytes);
   show_others(targets, fates);
   for (const auto& target : targets) {
     place_factories(target, mesh);

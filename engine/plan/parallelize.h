@@ -4,6 +4,7 @@
 #pragma once
 #include "engine/fsdp/fully_shard.h"
 #include "engine/nn/module.h"
+#include "engine/plan/gradient_buckets.h"
 #include "engine/plan/plan.h"
 #include "engine/tensor/dtensor.h"
 
@@ -18,6 +19,16 @@ struct ParallelizeOptions {
   bool in_buffers = true;
   // Of these buffers; mesh dimension, placements and ignored parameters are what the plan says.
   FullyShardOptions buffers = {};
+  int64_t bucket_bytes = 25 << 20;  // of gradients that rows annotate, in one exchange
+};
+
+// Of a model whose plan annotates gradients, attached to it: model.attached<PlannedGradients>().
+struct PlannedGradients {
+  std::vector<GradientBuckets> buckets;  // of each order and list of mesh dimensions
+  // GradientBuckets' of all.
+  void set_requires_gradient_sync(bool on) {
+    for (auto& each : buckets) each.set_requires_gradient_sync(on);
+  }
 };
 
 // Applies all rows: of the phases init and run to parameters and buffers (what no row speaks of is
@@ -26,6 +37,9 @@ struct ParallelizeOptions {
 // redistributes: every row as if by itself, along its mesh dimensions one after another; together where at
 // most one of them adds up. An input that is undefined passes. Gradients go back by the duals of what the way
 // forward did; a row of backward_pre or backward_post redistributes them before that.
+//
+// Gradients that a row annotates pend along its mesh dimensions while a backward pass runs, and are added up
+// when it ends (GradientBuckets).
 //
 // Throws Error, and has changed nothing then, for a row that no module matches, for a parameter, buffer, mesh
 // or tensor dimension that is not there, for two rows that say of one tensor and phase where it is to be

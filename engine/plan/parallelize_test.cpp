@@ -431,6 +431,46 @@ TEST(Parallelize, FactoriesMakeWhatTheRowSays) {
   EXPECT_EQ(to_string(model.hooks()), "(the model) | around | run:<factory>:shard(S0,tp)\n");
 }
 
+// Catches: a gradient that is reduced at once, or never; one of another row; parameters that other rows have
+// cut, or that lie in a buffer.
+TEST(Parallelize, AnnotatedGradientsPendUntilThePassEnds) {
+  const auto mesh = init_device_mesh({2, 2}, {"dp", "tp"});
+  Net planned, plain;
+  parallelize(planned, mesh,
+              ParallelPlan()
+                  .annotate("*.grad", {Partial{}, Partial{}}, {"dp", "tp"})
+                  .annotate("last.weight.grad", {Partial{}, Partial{}}, {"dp", "tp"}, SumOrder::kExact));
+  nn::distribute_module(plain, mesh, {});
+  for (auto* net : {&planned, &plain}) init(*net);
+  auto* gradients = planned.attached<PlannedGradients>();
+  ASSERT_NE(gradients, nullptr);
+  EXPECT_EQ(gradients->buckets.size(), 2);
+  gradients->set_requires_gradient_sync(false);
+  for (auto* net : {&planned, &plain}) loss_of((*net)(batch(mesh, 1))).backward();
+  for (const auto& p : planned.parameters()) EXPECT_EQ(to_string(placements(p.grad())), "[P,P]");
+  gradients->set_requires_gradient_sync(true);
+  for (auto* net : {&planned, &plain}) loss_of((*net)(batch(mesh, 2))).backward();
+  for (const auto& [path, p] : planned.named_parameters()) {
+    EXPECT_EQ(to_string(placements(p.grad())), "[R,R]");
+    EXPECT_TRUE(at::allclose(full_tensor(p.grad()), full_tensor(plain.parameter(path).grad()), 1e-5, 1e-6))
+        << path;
+  }
+  const auto error = [&](const std::string& plan) {
+    Net net;
+    return error_of([&] { parallelize(net, mesh, parse_plan(plan)); });
+  };
+  EXPECT_TRUE(says(error("last.init:weight:shard(S0,tp)\nlast.backward_post:weight.grad:annot(P,tp)"),
+                   {"'last.weight' is S0 along 'tp'"}));
+  EXPECT_TRUE(says(error("init:*:shard(G,dp)\nrun:*:shard(R,dp)\nbackward_post:*.grad:annot(P,tp)"),
+                   {"in a buffer"}));
+  EXPECT_TRUE(says(error("backward_post:*.grad:annot(P,tp)\nbackward_post:*.grad:annot(P,dp)"),
+                   {"one row with all its mesh dimensions"}));
+  EXPECT_TRUE(
+      says(error("last.backward_post:wieght.grad:annot(P,tp)"), {"no parameter 'wieght'", "'weight'"}));
+  EXPECT_TRUE(says(error("last.backward_post:weight.grad:annot(S0,tp)"), {"pends as P"}));
+  EXPECT_TRUE(says(error("last.backward_post:weight.grad:redist(->R,tp)"), {"annotated"}));
+}
+
 // Catches: a hook that does not say what it does; one that stays when its call has thrown.
 TEST(Parallelize, HooksAreTheRows) {
   const auto mesh = init_device_mesh({2}, {"tp"});

@@ -34,11 +34,14 @@ const PhaseName& entry(PlanPhase phase) {
 }
 
 constexpr const char* kFactory = "<factory>";
+constexpr std::string_view kGrad = ".grad";
+constexpr std::array<const char*, 3> kAnnotations = {"annot", "annot_tree", "annot_exact"};  // by SumOrder
 constexpr const char* kShard = "shard";
 constexpr const char* kRedist = "redist";
 constexpr const char* kRedistEarly = "redist_early";
 
 const char* verb(const PlanRow& row) {
+  if (is_annotation(row)) return kAnnotations[static_cast<size_t>(row.sums)];
   if (is_of_parameters(row.phase)) return kShard;
   return row.starts_early ? kRedistEarly : kRedist;
 }
@@ -90,12 +93,23 @@ void check_op(const PlanRow& row, std::string_view text) {
                  "': of an op it is said where an input goes, in the phase forward_pre, from anywhere");
 }
 
+void check_annotation(const PlanRow& row, std::string_view text) {
+  if (!is_annotation(row)) return;
+  for (const auto& to : row.to)
+    LOCKSTEP_CHECK(is_partial(to, ReduceOp::kSum), "[plan] '", text,
+                   "': a gradient of a parameter pends as P, not as ", to);
+  LOCKSTEP_CHECK(!row.from, "[plan] '", text,
+                 "': of a parameter's gradient it is said where it pends: annot(P,dp)");
+}
+
 // What holds for every row, however it was made. @param text of it, or of the path that it came from
 void check_row(const PlanRow& row, std::string_view text) {
   const auto* tensor = entry(row.phase).tensor;
-  const bool makes = is_factory(row) && row.phase == kRun;
+  const bool is_other =
+      (is_factory(row) && row.phase == kRun) || (is_annotation(row) && row.phase == kBackwardPost);
   check_op(row, text);
-  LOCKSTEP_CHECK(makes || (tensor == nullptr ? !row.tensor.starts_with('<') : row.tensor == tensor),
+  check_annotation(row, text);
+  LOCKSTEP_CHECK(is_other || (tensor == nullptr ? !row.tensor.starts_with('<') : row.tensor == tensor),
                  "[plan] '", text, "': in the phase ", name(row.phase), " the tensor is ",
                  tensor == nullptr ? "a parameter or buffer, by its name" : tensor, ", not ", row.tensor);
   LOCKSTEP_CHECK(row.index >= 0 && (row.index == 0 || row.tensor == "<in>"), "[plan] '", text, "': number ",
@@ -178,12 +192,17 @@ class RowReader {
   }
 
   void read_action(std::string_view word, std::string_view arguments) {
-    const bool is_shard = word == kShard;
+    const auto annotation = std::find(kAnnotations.begin(), kAnnotations.end(), word);
+    const bool is_annotated = annotation != kAnnotations.end(), is_shard = word == kShard || is_annotated;
     if (!is_shard && word != kRedist && word != kRedistEarly)
-      throw Error(concat("[plan] '", text_, "' has no action '", word, "'",
-                         did_you_mean(word, {kShard, kRedist, kRedistEarly})));
-    check(is_shard == is_of_parameters(row_.phase), "the action ", word, " in the phase ", name(row_.phase),
-          ", where parameters are sharded and other tensors redistributed");
+      throw Error(
+          concat("[plan] '", text_, "' has no action '", word, "'",
+                 did_you_mean(word, {kShard, kRedist, kRedistEarly, "annot", "annot_tree", "annot_exact"})));
+    check(is_annotated == is_annotation(row_) &&
+              is_shard == (is_of_parameters(row_.phase) || is_annotation(row_)),
+          "the action ", word, " of ", row_.tensor, " in the phase ", name(row_.phase),
+          ", where parameters are sharded, their gradients annotated, and other tensors redistributed");
+    if (is_annotated) row_.sums = static_cast<SumOrder>(annotation - kAnnotations.begin());
     row_.starts_early = word == kRedistEarly;
     // Placements hold commas in brackets alone.
     const auto end =
@@ -241,6 +260,19 @@ ParallelPlan& ParallelPlan::factory(std::string_view path, Placements to,
   return shard(concat(path, ".", kFactory), std::move(to), std::move(mesh_dims), kRun);
 }
 
+ParallelPlan& ParallelPlan::annotate(std::string_view path, Placements pending,
+                                     std::vector<std::string> mesh_dims, SumOrder sums) {
+  LOCKSTEP_CHECK(path.ends_with(kGrad), "[plan] '", path,
+                 "' is no gradient; write fc1.weight.grad, or *.grad");
+  auto row = row_at(path.substr(0, path.size() - kGrad.size()), kBackwardPost, std::move(pending),
+                    std::move(mesh_dims));
+  row.tensor += kGrad;
+  row.sums = sums;
+  check_row(row, path);
+  rows_.push_back(std::move(row));
+  return *this;
+}
+
 ParallelPlan& ParallelPlan::redistribute(std::string_view path, std::optional<Placements> from, Placements to,
                                          std::vector<std::string> mesh_dims,
                                          const std::optional<Gradient>& gradient) {
@@ -270,6 +302,10 @@ bool is_factory(const PlanRow& row) {
   return row.tensor == kFactory;
 }
 
+bool is_annotation(const PlanRow& row) {
+  return row.tensor.ends_with(kGrad) && !is_of_parameters(row.phase);
+}
+
 std::string_view base_op(const PlanRow& row) {
   return std::string_view(row.op).substr(0, row.op.find('#'));
 }
@@ -285,7 +321,8 @@ const char* name(PlanPhase phase) {
 std::string action(const PlanRow& row) {
   const auto index = row.tensor == "<in>" ? concat(":", row.index) : "";
   auto text = concat(name(row.phase), ":", row.tensor, index, ":", verb(row), "(");
-  if (!is_of_parameters(row.phase)) text += (row.from ? text_of(*row.from) : "") + "->";
+  if (!is_of_parameters(row.phase) && !is_annotation(row))
+    text += (row.from ? text_of(*row.from) : "") + "->";
   text += text_of(row.to);
   for (const auto& dim : row.mesh_dims) text += "," + dim;
   return text + ")";

@@ -5,6 +5,7 @@
 //   blk1\.fc1.forward_pre:<in>:0:redist(->R,tp)
 //   blk1\.attn\.aten::bmm#1.forward_pre:<in>:0:redist(->S0,tp)
 //   blk1\.attn.run:<factory>:shard(S1,tp)
+//   backward_post:*.grad:annot(P,dp)
 #pragma once
 #include <iosfwd>
 #include <optional>
@@ -22,12 +23,17 @@ enum class PlanPhase { kInit, kRun, kForwardPre, kForwardPost, kBackwardPre, kBa
 // Whether it is one of parameters and buffers: init, run.
 bool is_of_parameters(PlanPhase phase);
 
+// In which order the terms of an element of a gradient are added up: that of ranks; neighbours in pairs, and
+// so on with the sums; or the correctly rounded sum, which has none.
+enum class SumOrder { kFold, kTree, kExact };
+
 struct PlanRow {
   std::string module;  // regular expression (ECMAScript) that a module's whole path matches; "": the model
   PlanPhase phase = PlanPhase::kInit;
   // "<in>" or "<out>"; or the name of a parameter or buffer, "*" for all parameters of the module and of
   // those within it of which no narrower row of the phase speaks; or, of the phase run, "<factory>", what
-  // at::zeros, at::arange, at::rand and their like make in the module's forward.
+  // at::zeros, at::arange, at::rand and their like make in the module's forward. Of the phase backward_post
+  // also "weight.grad", or "*.grad", the gradients of parameters.
   std::string tensor;
   int64_t index = 0;               // which of the inputs
   std::optional<Placements> from;  // where it must be; not said: anywhere
@@ -41,6 +47,7 @@ struct PlanRow {
   // Of inputs of an op that the module calls itself, and no module within it: "aten::mm", each call of it, or
   // "aten::mm#1", its second one; "": of the module. Ops are those that reach the engine, below autograd.
   std::string op = "";
+  SumOrder sums = SumOrder::kFold;  // of gradients that pend
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -59,6 +66,12 @@ class ParallelPlan {
   // veScale's plan.factory: where what ordinary factories make in the forward of these modules is to be. What
   // is random is the single device's. @param path of modules
   ParallelPlan& factory(std::string_view path, Placements to, std::vector<std::string> mesh_dims);
+  // veScale's plan.annotate of the gradients of parameters, which are whole along these mesh dimensions:
+  // they pend there until the end of a backward pass, and are then added up, many at once
+  // (gradient_buckets.h). @param path of parameters, and ".grad": "layers\\.\\d+\\..*norm.weight.grad",
+  // "*.grad"
+  ParallelPlan& annotate(std::string_view path, Placements pending, std::vector<std::string> mesh_dims,
+                         SumOrder sums = SumOrder::kFold);
   // Of gradients on their way back; not said: where autograd takes them, to the placements of what they are
   // gradients of.
   struct Gradient {
@@ -81,6 +94,7 @@ class ParallelPlan {
 };
 
 bool is_factory(const PlanRow& row);
+bool is_annotation(const PlanRow& row);  // of a parameter's gradient
 // Without the number of a call.
 std::string_view base_op(const PlanRow& row);
 const char* name(PlanPhase phase);  // "init", "run", "forward_pre", "forward_post", …

@@ -33,6 +33,9 @@ TEST(PlanRow, ReadsAsItIsWritten) {
            R"(layers\.\d+\.core\.aten::bmm#1.forward_pre:<in>:1:redist(->S0,tp))",
            "aten::mm.forward_pre:<in>:0:redist(->[R,S1],dp,tp)",
            R"(layers\.\d+\.core.run:<factory>:shard(S1,tp))",
+           R"(layers\.\d+\.norm.backward_post:weight.grad:annot([P,P],dp,tp))",
+           "backward_post:*.grad:annot_exact(P,dp)",
+           "fc1.backward_post:bias.grad:annot_tree(P,dp)",
            "init:classes:shard(S0,tp)",
            "forward_pre:<in>:0:redist(->S0,dp)",
        }) {
