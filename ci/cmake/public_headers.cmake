@@ -28,6 +28,7 @@ set(_public
   engine/optim/adamw8bit.h
   engine/optim/muon.h
   engine/optim/optimizer.h
+  engine/plan/gradient_buckets.h
   engine/plan/optimize.h
   engine/plan/parallelize.h
   engine/plan/plan.h

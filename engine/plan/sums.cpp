@@ -66,6 +66,15 @@ float odd_float(Wide x) {
   return std::fmod(mantissa, 2.0f) == 0 ? std::nextafter(nearest, std::copysign(INFINITY, nearest)) : nearest;
 }
 
+// Of a number that T has.
+template <class T>
+T as(double x) {
+  if constexpr (sizeof(T) == 8)
+    return x;
+  else
+    return static_cast<T>(static_cast<float>(x));
+}
+
 template <class T>
 T rounded(Wide x) {
   if constexpr (sizeof(T) >= 4)
@@ -88,8 +97,8 @@ T exact_sum_of(const std::vector<const T*>& terms, int64_t element) {
     else
       sum.add(static_cast<Wide>(static_cast<double>(x)));
   }
-  if (infinities != 0) return static_cast<T>(infinities);  // of both a NaN, which is not 0 either
-  if (all_negative_zero) return static_cast<T>(-0.0);
+  if (infinities != 0) return as<T>(infinities);  // of both a NaN, which is not 0 either
+  if (all_negative_zero) return as<T>(-0.0);
   return rounded<T>(sum.to_odd());
 }
 

@@ -31,7 +31,7 @@ void look_alike(const Parallelizing& p, nn::Module& model) {
       if (!speaks_of(row, module.path)) continue;
       if (row.phase == PlanPhase::kBackwardPre)
         model.child(module.path).register_full_backward_pre_hook([](auto&&...) {});
-      if (row.phase == PlanPhase::kBackwardPost)
+      if (row.phase == PlanPhase::kBackwardPost && !is_annotation(row))
         model.child(module.path).register_full_backward_hook([](auto&&...) {});
     }
 }

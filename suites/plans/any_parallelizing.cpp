@@ -95,6 +95,32 @@ void add_rows(Parallelizing& p, const std::vector<PlanRow>& rows) {
   if (unfit(more).empty()) p = std::move(more);
 }
 
+// Gradients of all parameters, which nothing cuts there.
+void add_annotation(Random& draw, Parallelizing& p) {
+  PlanRow row{"", kBackwardPost, "*.grad", 0, std::nullopt, {}, {}};
+  for (const auto& dim : p.mesh.names())
+    if (row.mesh_dims.empty() || draw.chance(50)) {
+      row.mesh_dims.push_back(dim);
+      row.to.push_back(Partial{});
+    }
+  row.sums = draw.pick({SumOrder::kFold, SumOrder::kTree, SumOrder::kExact});
+  add_rows(p, {row});
+}
+
+// An input of an op that a block or a layer calls itself.
+void add_op(Random& draw, Parallelizing& p) {
+  const auto modules = modules_of(p);
+  const auto& module = modules[as_size(draw.below(std::ssize(modules)))];
+  PlanRow row;
+  row.module = any_path(draw, module.path);
+  row.phase = kForwardPre;
+  row.tensor = "<in>";
+  row.op = draw.pick({"aten::tanh", "aten::add", "aten::mm", "aten::addmm", "aten::t"});
+  row.mesh_dims = {draw.pick(p.mesh.names())};
+  row.to = {any_place(draw, 1)};
+  add_rows(p, {row});
+}
+
 // All parameters of a module, from the start and while it runs.
 void add_whole_module(Parallelizing& p, const std::string& module, const std::string& dim) {
   PlanRow init{module, kInit, "*", 0, std::nullopt, {Shard{0}}, {dim}}, run = init;
@@ -146,6 +172,8 @@ Parallelizing any_parallelizing(uint64_t run_seed, int64_t index) {
   if (draw.chance(20)) return in_buffers(draw, std::move(p));
   if (draw.chance(30)) add_whole_module(p, draw.chance(50) ? "" : "\\d+", draw.pick(p.mesh.names()));
   if (draw.chance(50)) add_stop(draw, p);
+  if (draw.chance(25)) add_annotation(draw, p);
+  if (draw.chance(25)) add_op(draw, p);
   for (int64_t n = draw.between(0, 8); n > 0; --n) add_rows(p, {any_row(draw, p)});
   p.as = draw.weighted<int64_t>({{4, kAsItStands}, {4, kOptimized}, {2, kHoisted}});
   return p;

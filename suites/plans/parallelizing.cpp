@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <regex>
 
 #include "engine/values/as_size.h"
@@ -35,13 +36,60 @@ std::string module_of(std::string_view word) {
   return module;
 }
 
+// By the order of SumOrder.
+constexpr std::array<const char*, 3> kSumWords = {"annot", "tree", "exact"};
+constexpr const char* kOpWord = "op";
+
+std::string word_of(const PlanRow& row) {
+  if (!row.op.empty()) return kOpWord;
+  return is_annotation(row) ? kSumWords[static_cast<size_t>(row.sums)]
+                            : kPhaseWords[static_cast<size_t>(row.phase)];
+}
+
+// "weight", "all"; "0", of inputs; "mm.0", of an op's.
+std::string tensor_word(const PlanRow& row) {
+  if (!row.op.empty()) return concat(row.op.substr(row.op.rfind(':') + 1), ".", row.index);
+  if (!is_of_parameters(row.phase) && !is_annotation(row)) return std::to_string(row.index);
+  const auto name = is_annotation(row) ? row.tensor.substr(0, row.tensor.rfind('.')) : row.tensor;
+  return name == "*" ? "all" : name;
+}
+
 std::string row_text(const PlanRow& row) {
-  const bool is_of_parameter = is_of_parameters(row.phase);
-  std::string tensor = row.tensor == "*" ? "all" : row.tensor, dims;
-  if (!is_of_parameter) tensor = std::to_string(row.index);
+  std::string dims;
   for (const auto& dim : row.mesh_dims) dims += concat(dims.empty() ? "" : ".", dim);
-  return concat(path_word(row.module), "_", kPhaseWords[static_cast<size_t>(row.phase)], "_", tensor, "_",
-                cut_text(row.to), "_", dims, row.starts_early ? "_e" : "");
+  return concat(path_word(row.module), "_", word_of(row), "_", tensor_word(row), "_", cut_text(row.to), "_",
+                dims, row.starts_early ? "_e" : "");
+}
+
+void set_phase(PlanRow& row, std::string_view word, const std::function<void(bool)>& fits) {
+  const auto phase = std::find(kPhaseWords.begin(), kPhaseWords.end(), word);
+  const auto sums = std::find(kSumWords.begin(), kSumWords.end(), word);
+  if (word == kOpWord) {
+    row.phase = kForwardPre;
+  } else if (sums != kSumWords.end()) {
+    row.phase = kBackwardPost;
+    row.sums = static_cast<SumOrder>(sums - kSumWords.begin());
+  } else {
+    fits(phase != kPhaseWords.end());
+    row.phase = static_cast<PlanPhase>(phase - kPhaseWords.begin());
+  }
+}
+
+// @param word of the phase
+void set_tensor(PlanRow& row, std::string_view word, std::string_view text,
+                const std::function<void(bool)>& fits) {
+  const bool is_gradient = std::find(kSumWords.begin(), kSumWords.end(), word) != kSumWords.end();
+  if (is_of_parameters(row.phase) || is_gradient) {
+    row.tensor = concat(text == "all" ? "*" : text, is_gradient ? ".grad" : "");
+    return;
+  }
+  const auto dot = word == kOpWord ? text.rfind('.') : std::string_view::npos;
+  fits((word == kOpWord) == (dot != std::string_view::npos));
+  if (word == kOpWord) row.op = concat("aten::", text.substr(0, dot));
+  const auto index = parse_integer(word == kOpWord ? text.substr(dot + 1) : text);
+  fits(index.has_value());
+  row.index = *index;
+  row.tensor = row.phase == kForwardPre || row.phase == kBackwardPost ? "<in>" : "<out>";
 }
 
 PlanRow parse_row(std::string_view text) {
@@ -51,20 +99,11 @@ PlanRow parse_row(std::string_view text) {
                    "' is not of the form 0.1_init_weight_S0_a, x.0_pre_0_R.S1_a.b, m_post_0_R_a_e");
   };
   fits(parts.size() == 5 || (parts.size() == 6 && parts[5] == "e"));
-  const auto phase = std::find(kPhaseWords.begin(), kPhaseWords.end(), parts[1]);
-  fits(phase != kPhaseWords.end());
   PlanRow row;
   row.module = module_of(parts[0]);
-  row.phase = static_cast<PlanPhase>(phase - kPhaseWords.begin());
+  set_phase(row, parts[1], fits);
+  set_tensor(row, parts[1], parts[2], fits);
   row.starts_early = parts.size() == 6;
-  if (is_of_parameters(row.phase)) {
-    row.tensor = parts[2] == "all" ? "*" : std::string(parts[2]);
-  } else {
-    const auto index = parse_integer(parts[2]);
-    fits(index.has_value());
-    row.index = *index;
-    row.tensor = row.phase == kForwardPre || row.phase == kBackwardPost ? "<in>" : "<out>";
-  }
   row.to = parse_cut("plans", parts[3]);
   for (const auto dim : split(parts[4], '.')) row.mesh_dims.emplace_back(dim);
   return row;
@@ -100,7 +139,7 @@ const OptionTable<Parallelizing> kOptions = {
 
 // Rows of one tensor and phase that speak of one mesh dimension.
 bool overlap(const Parallelizing& p, const PlanRow& a, const PlanRow& b) {
-  if (a.phase != b.phase || a.tensor != b.tensor || a.index != b.index) return false;
+  if (a.phase != b.phase || a.tensor != b.tensor || a.index != b.index || a.op != b.op) return false;
   const auto modules = modules_of(p);
   return std::find_first_of(a.mesh_dims.begin(), a.mesh_dims.end(), b.mesh_dims.begin(), b.mesh_dims.end()) !=
              a.mesh_dims.end() &&
@@ -108,17 +147,31 @@ bool overlap(const Parallelizing& p, const PlanRow& a, const PlanRow& b) {
                      [&](const auto& m) { return speaks_of(a, m.path) && speaks_of(b, m.path); });
 }
 
+// Whose gradients pend along mesh dimensions, by one row, are whole there.
+std::string unfit_annotation(const Parallelizing& p, const PlanRow& row) {
+  for (const auto& other : p.plan.rows()) {
+    if (&other == &row) continue;
+    if (is_annotation(other)) return "gradients pend by one row";
+    const auto cuts = std::find_first_of(row.mesh_dims.begin(), row.mesh_dims.end(), other.mesh_dims.begin(),
+                                         other.mesh_dims.end()) != row.mesh_dims.end();
+    if (other.phase == kInit && cuts) return "what pends along a mesh dimension is not cut there";
+  }
+  return "";
+}
+
 // Of a row for itself.
 std::string unfit_row(const Parallelizing& p, const PlanRow& row) {
   const auto& names = p.mesh.names();
   for (const auto& dim : row.mesh_dims)
     if (std::find(names.begin(), names.end(), dim) == names.end()) return "its mesh dimension is none";
+  if (is_annotation(row)) return unfit_annotation(p, row);
   int64_t dims = 2;
   bool any = false;
   for (const auto& module : modules_of(p)) {
     if (!speaks_of(row, module.path)) continue;
     any = true;
-    if (row.index >= module.inputs) return "there is no such input";
+    if (row.op.empty() && row.index >= module.inputs) return "there is no such input";
+    if (!row.op.empty()) dims = 1;  // of a vector, too
     if (!is_of_parameters(row.phase)) continue;
     if (row.tensor == "*") dims = 1;  // of a vector, too
     const auto has = std::find_if(module.parameters.begin(), module.parameters.end(),

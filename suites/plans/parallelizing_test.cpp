@@ -29,10 +29,12 @@ TEST(ParallelizingTest, CasesComeBackFromTheirTokens) {
       if (row.mesh_dims.size() > 1) kinds.insert("along several dimensions");
       if (row.index > 0) kinds.insert("a second input");
       if (row.starts_early) kinds.insert("begun early");
+      if (!row.op.empty()) kinds.insert("of ops");
+      if (is_annotation(row)) kinds.insert(concat("sums ", static_cast<int>(row.sums)));
       if (row.module.empty()) kinds.insert("of the model");
     }
   }
-  EXPECT_EQ(kinds.size(), 19) << testing::PrintToString(kinds);
+  EXPECT_EQ(kinds.size(), 23) << testing::PrintToString(kinds);
 }
 
 // Catches: a smaller case that is none, one that leads back to where it came from.
@@ -51,10 +53,14 @@ TEST(ParallelizingTest, SimplerOnesAreCasesAndEnd) {
 
 // Catches: a row that is read for another, a plan that no model can have.
 TEST(ParallelizingTest, RowsSayWhatTheySay) {
-  const auto plan = parse_rows("x.0_init_weight_S0_a-m_pre_0_R.S1_a.b-1_post_0_S0_b_e-0.0_bpost_0_R_a");
+  const auto plan = parse_rows(
+      "x.0_init_weight_S0_a-m_pre_0_R.S1_a.b-1_post_0_S0_b_e-0.0_bpost_0_R_a-"
+      "m_tree_all_P_a-0_op_tanh.0_S0_a-0.0_annot_bias_P_a");
   EXPECT_EQ(to_string(plan),
             "\\d+\\.0.init:weight:shard(S0,a)\nforward_pre:<in>:0:redist(->[R,S1],a,b)\n"
-            "1.forward_post:<out>:redist_early(->S0,b)\n0\\.0.backward_post:<in>:0:redist(->R,a)\n");
+            "1.forward_post:<out>:redist_early(->S0,b)\n0\\.0.backward_post:<in>:0:redist(->R,a)\n"
+            "backward_post:*.grad:annot_tree(P,a)\n0\\.aten::tanh.forward_pre:<in>:0:redist(->S0,a)\n"
+            "0\\.0.backward_post:bias.grad:annot(P,a)\n");
   const auto message = [](const std::string& options) {
     try {
       parallelizing_of(oracle::parse_token(oracle::to_token([&] {

@@ -47,7 +47,7 @@ void Places::watch(const PlannedModule& module) {
   watched.register_forward_pre_hook([this, module](nn::Module&, nn::Tensors& inputs) {
     expect_parameters(module, true);
     for (const auto& row : p_.plan.rows())
-      if (row.phase == kForwardPre && speaks_of(row, module.path))
+      if (row.phase == kForwardPre && row.op.empty() && speaks_of(row, module.path))
         expect(module.path, inputs.at(as_size(row.index)), row);
   });
   for (const auto& row : p_.plan.rows()) {
@@ -59,7 +59,7 @@ void Places::watch(const PlannedModule& module) {
     if (row.phase == kBackwardPre)
       watched.register_full_backward_pre_hook(
           [this, module, row](nn::Module&, at::Tensor& gradient) { expect(module.path, gradient, row); });
-    if (row.phase == kBackwardPost)
+    if (row.phase == kBackwardPost && !is_annotation(row))
       watched.register_full_backward_hook(
           [this, module, row](nn::Module&, nn::Tensors& gradients, const at::Tensor&) {
             const auto& gradient = gradients.at(as_size(row.index));
