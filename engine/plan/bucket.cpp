@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "engine/layout/layout.h"
 #include "engine/plan/sums.h"
@@ -103,6 +104,13 @@ Bucket::Bucket(std::vector<size_t> which, const std::vector<at::Tensor>& terms,
     terms_.push_back(std::move(flat));
   }
   work_.emplace(begin());
+}
+
+Bucket::~Bucket() {
+  try {
+    if (work_) work_->wait();
+  } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
+  }
 }
 
 Work Bucket::begin() {

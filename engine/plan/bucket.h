@@ -17,6 +17,10 @@ class Bucket {
   // @pre at least one term; of one dtype; they pend along `dims` and are alike else
   Bucket(std::vector<size_t> which, const std::vector<at::Tensor>& terms, const std::vector<int64_t>& dims,
          SumOrder order);
+  // Waits for what has begun.
+  ~Bucket();
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
   const std::vector<size_t>& which() const { return which_; }
   // Waits for the first exchange and begins the second one.
   void go_on();

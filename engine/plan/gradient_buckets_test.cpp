@@ -149,7 +149,7 @@ TEST(GradientBuckets, TakeWhatComes) {
   Two nets(mesh);
   for (auto* net : {&nets.bucketed, &nets.single}) {
     net->parameter("blocks.0.b.weight").requires_grad_(false);
-    nn::checkpoint(*net->each[1]);
+    checkpoint(*net->each[1]);
   }
   GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}, SumOrder::kFold, 200});
   const auto step = [&](Net& net, uint64_t seed) {
