@@ -87,4 +87,18 @@ void distribute_module(Module& module, const MeshInWorld& mesh,
                   [&](const auto& paths, bool) { return placements_of(paths, mesh, table, used); });
 }
 
+void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table,
+                       const ModuleEnds& ends) {
+  distribute_module(module, mesh, table);
+  if (ends.input_fn)
+    module.register_forward_pre_hook(
+        [mesh, fn = ends.input_fn](Module& of, Tensors& inputs) { fn(of, inputs, mesh); }, "input_fn");
+  if (ends.output_fn)
+    module.register_forward_hook(
+        [mesh, fn = ends.output_fn](Module& of, const Tensors&, at::Tensor& output) {
+          output = fn(of, std::move(output), mesh);
+        },
+        "output_fn");
+}
+
 }  // namespace lockstep::nn

@@ -27,6 +27,15 @@ struct ParameterPlacement {
 // reset_parameters. A pattern that matches nothing is an Error that names it.
 void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table);
 
+// torch's input_fn and output_fn, of each call of the module: may replace its inputs before it, its output
+// afterwards; as with plain inputs that become DTensors, and an output that becomes plain.
+struct ModuleEnds {
+  std::function<void(Module& module, Tensors& inputs, const MeshInWorld& mesh)> input_fn = nullptr;
+  std::function<at::Tensor(Module& module, at::Tensor output, const MeshInWorld& mesh)> output_fn = nullptr;
+};
+void distribute_module(Module& module, const MeshInWorld& mesh, const std::vector<ParameterPlacement>& table,
+                       const ModuleEnds& ends);
+
 // The same by a function: where each parameter and buffer goes, asked in the order of parameters_with_paths
 // and then of buffers_with_paths; none: it stays as it is.
 using PlacementsOf =

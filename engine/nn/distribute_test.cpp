@@ -76,5 +76,29 @@ TEST(DistributeModule, WhatThrowsHasChangedNothing) {
   EXPECT_NO_THROW(mlp(at::ones({2, 4})));
 }
 
+// Catches: an end that is not called, or in the wrong order, a gradient that does not go through it.
+TEST(DistributeModule, EndsAreWhatTheFunctionsMakeOfThem) {
+  const auto mesh = init_device_mesh({2}, {"tp"});
+  Mlp plain(4, 6), placed(4, 6);
+  set_integers(plain);
+  set_integers(placed);
+  distribute_module(placed, mesh, {{"down_proj.weight", {Shard{1}}}, {"*", {Shard{0}}}},
+                    {[](Module&, Tensors& inputs, const MeshInWorld& on) {
+                       inputs.at(0) = from_local({inputs[0], inputs[0]}, on, {Replicate{}});
+                     },
+                     [](Module&, const at::Tensor& output, const MeshInWorld& on) {
+                       EXPECT_EQ(to_string(device_mesh(output).mesh), to_string(on.mesh));
+                       return full_tensor(output);
+                     }});
+  const auto x = integers({2, 4}, 7), own = x.clone().requires_grad_(), its = x.clone().requires_grad_();
+  const auto expected = plain(own), actual = placed(its);
+  EXPECT_FALSE(is_dtensor(actual));
+  EXPECT_TRUE(at::allclose(expected, actual));
+  actual.sum().backward();
+  EXPECT_TRUE(its.grad().defined());
+  EXPECT_EQ(to_string(placed.hooks()),
+            "(the model) | forward pre | input_fn\n(the model) | forward | output_fn\n");
+}
+
 }  // namespace
 }  // namespace lockstep::nn
