@@ -6,6 +6,7 @@
 #include "engine/nn/blocks.h"
 #include "engine/nn/experts.h"
 #include "engine/plan/plan.h"
+#include "engine/tensor/dtensor.h"
 #include "suites/train/llama_options.h"
 
 namespace lockstep::suites {
