@@ -27,7 +27,8 @@ if(LOCKSTEP_SANITIZE)
   # Of each access to an object whether its address is null (the address sanitizer reports that one, too) or
   # misaligned (kernels/CMakeLists.txt asks where words are read from bytes) makes code four times as large, and takes
   # as long to compile as all the rest twice.
-  add_compile_options(-fno-sanitize=vptr,null,alignment -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow)
+  add_compile_options(-fno-sanitize=vptr,null,alignment -Wno-maybe-uninitialized -Wno-array-bounds
+    -Wno-stringop-overflow)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
