@@ -8,16 +8,21 @@
 namespace lockstep::program {
 namespace {
 
+constexpr const char* kSums[] = {"fold", "tree", "exact"};
+
 nlohmann::json json_of(const PlanRow& row) {
-  return {{"row", to_string(row)},
-          {"module", row.module},
-          {"phase", name(row.phase)},
-          {"tensor", row.tensor},
-          {"input", row.tensor == "<in>" ? nlohmann::json(row.index) : nlohmann::json()},
-          {"from", row.from ? nlohmann::json(to_string(*row.from)) : nlohmann::json()},
-          {"to", to_string(row.to)},
-          {"mesh_dims", row.mesh_dims},
-          {"starts_early", row.starts_early}};
+  return {
+      {"row", to_string(row)},
+      {"module", row.module},
+      {"phase", name(row.phase)},
+      {"tensor", row.tensor},
+      {"input", row.tensor == "<in>" ? nlohmann::json(row.index) : nlohmann::json()},
+      {"from", row.from ? nlohmann::json(to_string(*row.from)) : nlohmann::json()},
+      {"to", to_string(row.to)},
+      {"mesh_dims", row.mesh_dims},
+      {"starts_early", row.starts_early},
+      {"op", row.op.empty() ? nlohmann::json() : nlohmann::json(row.op)},
+      {"sums", is_annotation(row) ? nlohmann::json(kSums[static_cast<size_t>(row.sums)]) : nlohmann::json()}};
 }
 
 }  // namespace

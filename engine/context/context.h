@@ -38,6 +38,12 @@ enum class BackwardNode {
   kDelivery,  // none any more: what they made is being added up
 };
 
+// A tensor that an op is given.
+struct Given {
+  at::Tensor tensor;
+  bool is_written = false;
+};
+
 struct DispatchCounters {
   int64_t ops = 0;
   int64_t cache_hits = 0;
@@ -50,12 +56,12 @@ struct DispatchCounters {
 struct Context {
   // What a program sets, mostly by a scope (`Within`).
   Generator generator;
-  RandomPolicy policy{};                     // kSingleDevice
-  const Drawing* drawing = nullptr;          // null: by the policy
-  RandomSource* source = nullptr;            // serves random operators on plain tensors; null: libtorch does
-  Timeline* timeline = nullptr;              // null: nothing is recorded
-  PlanTrace* plan_trace = nullptr;           // of what the rows of plans meet
-  std::vector<at::Tensor>* reads = nullptr;  // what ops, redistributions and the host are given, in turn
+  RandomPolicy policy{};                // kSingleDevice
+  const Drawing* drawing = nullptr;     // null: by the policy
+  RandomSource* source = nullptr;       // serves random operators on plain tensors; null: libtorch does
+  Timeline* timeline = nullptr;         // null: nothing is recorded
+  PlanTrace* plan_trace = nullptr;      // of what the rows of plans meet
+  std::vector<Given>* given = nullptr;  // what ops, redistributions and the host are given, in turn
   std::shared_ptr<const RuleOverrides> rules;  // go before all others; null: none
   bool explicit_redistribution = false;        // an implicit one is an error
   bool fallback_replicate = false;             // an op without a rule runs on whole tensors
@@ -113,7 +119,10 @@ template <class T>
 class Within {
  public:
   Within(T Context::*field, std::type_identity_t<T> value)
-      : context_(current_context()),
+      : Within(current_context(), field, std::move(value)) {}
+  // Of another one.
+  Within(ContextPtr context, T Context::*field, std::type_identity_t<T> value)
+      : context_(std::move(context)),
         field_(field),
         before_(std::exchange((*context_).*field, std::move(value))) {}
   ~Within() { (*context_).*field_ = std::move(before_); }

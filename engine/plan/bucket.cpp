@@ -86,7 +86,7 @@ Bucket::Bucket(std::vector<size_t> which, const std::vector<at::Tensor>& terms,
     for (const auto d : dims) to[as_size(d)] = Replicate{};
     const auto& spec = *from.spec();
     targets_.push_back(std::make_shared<const Spec>(
-        spec.with_placements(std::move(to))
+        spec.with_placements(std::move(to), spec.order())
             .with_tensor(spec.shape(), dense_stride(spec, spec.shape()), spec.dtype())));
     logs_.push_back(
         log_redistribution(from, targets_.back(), [&] { return order_over(*from.spec(), dims, order); }));
@@ -107,6 +107,7 @@ Bucket::Bucket(std::vector<size_t> which, const std::vector<at::Tensor>& terms,
 }
 
 Bucket::~Bucket() {
+  const PlainGuard guard;
   try {
     if (work_) work_->wait();
   } catch (const std::exception&) {  // other ranks are lost, which whoever asks next is told
@@ -140,12 +141,11 @@ void Bucket::go_on() {
   for (const auto& received : received_)
     parts_.push_back(order_ == SumOrder::kTree ? tree_sum(received) : exact_sum(received));
   received_.clear();
-  PerRank<Buffers> into;
   for (size_t r = 0; r < groups_.size(); ++r) {
     whole_.push_back(at::empty_like(terms_[r]));
-    into.push_back(pieces_of(whole_[r], std::ssize(groups_[r].ranks)));
+    into_.push_back(pieces_of(whole_[r], std::ssize(groups_[r].ranks)));
   }
-  work_.emplace(all_gather(*comm_->world, groups_, parts_, into));
+  work_.emplace(all_gather(*comm_->world, groups_, parts_, into_));
 }
 
 std::vector<at::Tensor> Bucket::finish() {

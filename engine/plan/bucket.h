@@ -39,6 +39,7 @@ class Bucket {
   PerRank<at::Tensor> terms_;                  // of all, flat
   PerRank<std::vector<at::Tensor>> received_;  // of this rank's part each rank's terms, but for a fold
   PerRank<at::Tensor> parts_, whole_;          // added up
+  PerRank<Buffers> into_;                      // what is received, in these
   std::optional<Work> work_;
 };
 

@@ -32,9 +32,11 @@ class GradientBuckets {
   void set_requires_gradient_sync(bool on);
 
   // Law: at the end of a backward pass that syncs each gradient is where its parameter is, as if it had been
-  // reduced by itself, but for the order over several mesh dimensions; each rank has sent 2 S (n - 1) / n
-  // bytes, of gradients of S bytes and n ranks, in two exchanges a bucket. A bucket is on its way as soon as
-  // its gradients are there, the last parameters' first.
+  // reduced by itself, but for the order over several mesh dimensions, and of what several blocks share that
+  // run again on the way back, which is one sum then; ranks have sent 2 S (n - 1) / n bytes on average, of
+  // gradients of S bytes and n ranks, in two exchanges a bucket. A bucket is on its way as soon as its
+  // gradients are there, the last parameters' first. A pass that fails leaves gradients that it has not
+  // reached as they were.
   struct Impl;
 
  private:

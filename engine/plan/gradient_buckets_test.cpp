@@ -22,6 +22,14 @@ std::vector<std::string> all_paths(const nn::Module& module) {
   return paths;
 }
 
+// A gradient that pends has the right value, too, once somebody has added it up.
+void expect_reduced(const nn::Module& module) {
+  for (const auto& [path, p] : module.named_parameters())
+    if (p.grad().defined()) {
+      EXPECT_EQ(to_string(placements(p.grad())), "[R]") << path;
+    }
+}
+
 struct Two {
   explicit Two(const MeshInWorld& mesh) {
     for (auto* net : {&bucketed, &single}) replicate(*net, mesh);
@@ -43,7 +51,7 @@ TEST(GradientBuckets, AreTheSingleGradientsInBits) {
         for (auto* net : {&nets.bucketed, &nets.single}) loss_of((*net)(batch(mesh, pass))).backward();
         expect_same_parameters(nets.bucketed, nets.single);
       }
-      for (const auto& p : nets.bucketed.parameters()) EXPECT_EQ(to_string(placements(p.grad())), "[R]");
+      expect_reduced(nets.bucketed);
     }
 }
 
@@ -131,7 +139,7 @@ TEST(GradientBuckets, WaitForThePassThatSyncs) {
     pass(2);
     buckets.set_requires_gradient_sync(true);
     pass(3);
-    for (const auto& p : nets.bucketed.parameters()) EXPECT_EQ(to_string(placements(p.grad())), "[R]");
+    expect_reduced(nets.bucketed);
     expect_same_parameters(nets.bucketed, nets.single);
     for (auto* net : {&nets.bucketed, &nets.single})
       for (auto& p : net->parameters()) {
@@ -159,6 +167,7 @@ TEST(GradientBuckets, TakeWhatComes) {
   for (uint64_t pass = 0; pass < 2; ++pass) {
     for (auto* net : {&nets.bucketed, &nets.single}) step(*net, pass);
     expect_same_parameters(nets.bucketed, nets.single);
+    expect_reduced(nets.bucketed);
     EXPECT_FALSE(nets.bucketed.parameter("first.weight").grad().defined());
     EXPECT_FALSE(nets.bucketed.parameter("blocks.0.b.weight").grad().defined());
   }
@@ -170,6 +179,65 @@ TEST(GradientBuckets, TakeWhatComes) {
     step(*net, 8);
   }
   expect_same_parameters(nets.bucketed, nets.single);
+  expect_reduced(nets.bucketed);
+}
+
+// Catches: a sum of a step before that comes back after zero_grad, or with a pass that has failed.
+TEST(GradientBuckets, ForgetWhatTheUserHas) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  Two nets(mesh);
+  GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}});
+  const auto pass = [&](uint64_t seed) {
+    for (auto* net : {&nets.bucketed, &nets.single}) loss_of((*net)(batch(mesh, seed))).backward();
+  };
+  const auto zero = [&] {
+    for (auto* net : {&nets.bucketed, &nets.single}) net->zero_grad();
+  };
+  pass(1);
+  buckets.set_requires_gradient_sync(false);
+  pass(2);  // to what pass 1 has left
+  buckets.set_requires_gradient_sync(true);
+  zero();
+  pass(3);
+  expect_same_parameters(nets.bucketed, nets.single);
+  expect_reduced(nets.bucketed);
+  nets.bucketed.last->register_full_backward_hook(
+      [](nn::Module&, Tensors&, const at::Tensor&) { throw Error("stop"); });
+  const auto before = nets.bucketed.last->parameter("weight").grad().clone();
+  EXPECT_EQ(error_of([&] { loss_of(nets.bucketed(batch(mesh, 4))).backward(); }), "stop");
+  EXPECT_TRUE(same(full_tensor(nets.bucketed.first->parameter("weight").grad()),
+                   full_tensor(nets.single.first->parameter("weight").grad())));
+}
+
+// Catches: a gradient that autograd::grad is asked for and that pends, or one that it takes from the leaf.
+TEST(GradientBuckets, AreOfLeavesAlone) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  Two nets(mesh);
+  GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}});
+  for (auto* net : {&nets.bucketed, &nets.single}) loss_of((*net)(batch(mesh, 1))).backward();
+  const auto captured = [&](Net& net) {
+    return torch::autograd::grad({loss_of(net(batch(mesh, 2)))}, {net.last->parameter("weight")})[0];
+  };
+  const auto of_bucketed = captured(nets.bucketed), of_single = captured(nets.single);
+  EXPECT_EQ(to_string(placements(of_bucketed)), "[R]");
+  EXPECT_TRUE(same(full_tensor(of_bucketed), full_tensor(of_single)));
+  expect_same_parameters(nets.bucketed, nets.single);
+  expect_reduced(nets.bucketed);
+}
+
+// Catches: blocks of a tensor that several mesh dimensions cut that change places.
+TEST(GradientBuckets, KeepTheOrderOfMeshDimensions) {
+  const auto mesh = init_device_mesh({2, 2, 2}, {"dp", "a", "b"});
+  nn::Linear bucketed(3, 8, false), single(3, 8, false);
+  const auto weight = values({8, 3}, 1);
+  for (auto* linear : {&bucketed, &single})
+    linear->set_parameter(
+        "weight", parameter(distribute_tensor(weight, mesh, {Replicate{}, Shard{0}, Shard{0}}, {0, 2, 1})));
+  GradientBuckets buckets(bucketed, mesh, {"weight"}, {{"dp"}});
+  const auto x = distribute_tensor(values({4, 3}, 2), mesh, {Shard{0}, Replicate{}, Replicate{}});
+  for (auto* linear : {&bucketed, &single}) loss_of((*linear)(x)).backward();
+  expect_same_parameters(bucketed, single);
+  EXPECT_EQ(spec(bucketed.parameter("weight").grad()), spec(single.parameter("weight").grad()));
 }
 
 // Catches: a parameter that is cut, of which each rank has another part, a typing error.
@@ -182,6 +250,10 @@ TEST(GradientBuckets, AreOfWhatIsReplicated) {
                    }),
                    {"'weight'", "cut along 'tp'"}));
   EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{"pp"}}); }), {"pp"}));
+  EXPECT_TRUE(says(error_of([&] {
+                     GradientBuckets(linear, mesh, {"bias", "wieght"}, {{"dp"}});
+                   }),
+                   {"'wieght'", "(did you mean 'weight'?)"}));
   EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{}}); }), {"no mesh dimension"}));
   EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{"dp", "dp"}}); }), {"twice"}));
 }
@@ -194,6 +266,12 @@ TEST(ExactSum, IsRoundedOnce) {
     return exact_sum(tensors).item<double>();
   };
   EXPECT_EQ(sum({1e16, 1, -1e16}, at::kDouble), 1);
+  // Where the largest part of the sum is not its rounded value.
+  EXPECT_EQ(sum({1e25, 1, 1e7, -1e25}, at::kFloat), 10000001);
+  EXPECT_EQ(sum({std::ldexp(1, 100), std::ldexp(1, 30), std::ldexp(1, 40), -std::ldexp(1, 100)}, at::kFloat),
+            std::ldexp(1, 40) + std::ldexp(1, 30));
+  EXPECT_EQ(sum({std::ldexp(1, 120), std::ldexp(1, 50), std::ldexp(1, 70) - std::ldexp(1, 120)}, at::kDouble),
+            std::ldexp(1, 70) + std::ldexp(1, 50));
   EXPECT_EQ(sum({1e308, 1e308, -1e308}, at::kDouble), 1e308);
   EXPECT_EQ(sum({1, std::ldexp(1, -24)}, at::kFloat), 1);
   EXPECT_EQ(sum({1, std::ldexp(1, -24), std::ldexp(1, -149)}, at::kFloat), 1 + std::ldexp(1, -23));

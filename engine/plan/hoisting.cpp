@@ -51,12 +51,13 @@ bool is_hoistable(const TracedRows& traced, const Hoistable& h) {
   const auto& first = traced.rows[h.users[0].row].row;
   const bool are_alike = std::all_of(h.users.begin(), h.users.end(), [&](const User& user) {
     const auto& row = traced.rows[user.row].row;
-    return user.move->moved() && row.phase == PlanPhase::kForwardPre && moves_alike(row, first);
+    return user.move->moved() && row.phase == PlanPhase::kForwardPre && moves_alike(row, first) &&
+           !traced.reads.is_written(user.move->left);  // each of them has its own
   });
   const auto& tensor = h.call->inputs[as_size(h.index)];
   const auto is_it = [&](const at::Tensor& other) { return other.defined() && other.is_same(tensor); };
   return are_alike && std::count_if(h.call->inputs.begin(), h.call->inputs.end(), is_it) == 1 &&
-         !traced.reads.any(tensor, h.call->reads);
+         !traced.reads.any(tensor, h.call->given);
 }
 
 std::vector<Hoistable> hoistable_of(const TracedRows& traced, const ModuleCall& call) {
@@ -170,12 +171,12 @@ bool is_said(const TracedRows& traced, const Group& group, const std::string& pa
   });
 }
 
-void hoist(TracedRows& traced, const Group& group) {
+// Adds it to those that are made.
+void hoist(TracedRows& traced, const Group& group, std::vector<TracedRow>& all) {
   if (!is_complete(traced, group)) return;
   const auto pattern = pattern_of(traced, group);
   if (is_said(traced, group, pattern)) return;
-  auto& first = traced.rows[*group.rows.begin()];
-  TracedRow made{first.row, {}};
+  TracedRow made{traced.rows[*group.rows.begin()].row, {}};
   made.row.module = pattern;
   made.row.index = group.index;
   for (const auto* h : group.calls) {
@@ -188,14 +189,17 @@ void hoist(TracedRows& traced, const Group& group) {
     traced.rows[r].gone = true;
   }
   traced.changes.push_back(concat("once, and not by each module within: ", before, ": ", made.row));
-  first = std::move(made);
+  all.push_back(std::move(made));
 }
 
 }  // namespace
 
 void hoist(TracedRows& traced) {
   const auto all = find_hoistable(traced);
-  for (const auto& group : grouped(all)) hoist(traced, group);
+  std::vector<TracedRow> made;
+  for (const auto& group : grouped(all)) hoist(traced, group, made);
+  // Behind the modules' own rows, after which they act.
+  for (auto& row : made) traced.rows.push_back(std::move(row));
 }
 
 }  // namespace lockstep

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/inner_rows.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include "engine/tensor/factories.h"
 #include "engine/tensor/op_inputs.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
+#include "engine/world/comm.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +43,26 @@ void place_factories(const Target& target, const MeshInWorld& mesh) {
       what);
 }
 
-void move_op_inputs(const Target& target, const std::vector<Target>& targets) {
+void check_ops(const Target& target) {
+  for (const auto& [row, dims] : target.rows) {
+    if (row.op.empty()) continue;
+    std::vector<std::string> known;
+    bool is_there = false, is_seen = false;
+    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+      if (name.name.starts_with("aten::")) known.push_back(name.name);
+      if (name.name != base_op(row)) continue;
+      is_there = true;
+      const auto op = c10::Dispatcher::singleton().findOp(name);
+      is_seen |= op && !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    }
+    LOCKSTEP_CHECK(is_there, "[plan] ", row, ": there is no op ", base_op(row),
+                   did_you_mean(base_op(row), known));
+    LOCKSTEP_CHECK(is_seen, "[plan] ", row, ": ", base_op(row),
+                   " is made of other ops before the engine sees it; name these");
+  }
+}
+
+void move_op_inputs(const Target& target, const std::vector<Target>& targets, const MeshInWorld& mesh) {
   const auto is_of_op = [](const PlanRow& row) { return !row.op.empty(); };
   std::string what, others;
   std::vector<OpInput> inputs;
@@ -54,17 +76,17 @@ void move_op_inputs(const Target& target, const std::vector<Target>& targets) {
   }
   if (inputs.empty()) return;
   target.module->call_around(
-      [inputs](nn::Tensors of_module, const nn::Module::Forward& forward) {
+      [inputs, context = mesh.comm->context](nn::Tensors of_module, const nn::Module::Forward& forward) {
         OpInputs moves(inputs);
-        const Within rows(&Context::op_inputs, &moves);
+        const Within rows(context, &Context::op_inputs, &moves);
         return forward(std::move(of_module));
       },
       what);
   for (const auto& inner : targets)
     if (!paths_within(target, inner.paths).empty() && rows_of(inner, is_of_op, others).empty())
       inner.module->call_around(
-          [](nn::Tensors of_module, const nn::Module::Forward& forward) {
-            const Within none(&Context::op_inputs, nullptr);
+          [context = mesh.comm->context](nn::Tensors of_module, const nn::Module::Forward& forward) {
+            const Within none(context, &Context::op_inputs, nullptr);
             return forward(std::move(of_module));
           },
           "without the rows of ops around it");

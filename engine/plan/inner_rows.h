@@ -7,8 +7,11 @@
 
 namespace lockstep {
 
+// Also of the modules within it that have no such row.
 void place_factories(const Target& target, const MeshInWorld& mesh);
+// Throws Error for an op that there is not, or that is made of others before the engine sees it.
+void check_ops(const Target& target);
 // While the module runs; while one within it does, there are none, unless it has its own.
-void move_op_inputs(const Target& target, const std::vector<Target>& targets);
+void move_op_inputs(const Target& target, const std::vector<Target>& targets, const MeshInWorld& mesh);
 
 }  // namespace lockstep

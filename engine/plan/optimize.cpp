@@ -45,7 +45,9 @@ std::vector<const TracedMove*> takers(const TracedRows& traced, const TracedRow&
   std::vector<const TracedMove*> all;
   for (const auto& move : row.moves) {
     const auto taken = traced.that_take(move.left);
-    const bool is_alone = taken.size() == 1 && taken[0].row == &next &&
+    const bool is_alone = taken.size() == 1 && taken[0].row == &next && !move.sums_several() &&
+                          !taken[0].move->sums_several() && !traced.reads.is_written(move.left) &&
+                          !traced.reads.is_written(taken[0].move->left) &&
                           !traced.reads.any(move.left, traced.reads.from(move.read));
     if (!is_alone) return {};
     all.push_back(taken[0].move);
@@ -53,17 +55,15 @@ std::vector<const TracedMove*> takers(const TracedRows& traced, const TracedRow&
   return all;
 }
 
-// Where all of these go round and come back, along the row's mesh dimensions: where that is.
+// Where all of these go round and come back: where that is, of which no mesh dimension pends.
 std::optional<Placements> comes_back_to(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
   std::optional<Placements> all;
   for (size_t i = 0; i < moves.size(); ++i) {
     const auto &came = placements(row.moves[i].came), &left = placements(moves[i]->left);
     if (came != left) return std::nullopt;
-    Placements along;
-    const auto& mesh = spec(row.moves[i].came).mesh();
-    for (const auto& dim : row.row.mesh_dims) along.push_back(came[as_size(mesh.dim_index(dim))]);
-    if (all && *all != along) return std::nullopt;
-    all = std::move(along);
+    if (std::any_of(came.begin(), came.end(), [](auto& p) { return is_partial(p); })) return std::nullopt;
+    if (all && *all != came) return std::nullopt;
+    all = came;
   }
   return all;
 }
@@ -95,6 +95,7 @@ bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
   row.row.to = back.value_or(b.to);
   if (back) {
     row.row.phase = kBackwardPre;
+    row.row.mesh_dims = spec(row.moves[0].came).mesh().names();  // as a redistribution's gradient is
     row.row.from.reset();
     row.row.starts_early = false;
     said += concat(", which is where it was: only its gradient is moved, ", row.row);
@@ -125,8 +126,12 @@ bool is_parted(const TracedRows& traced, size_t i, size_t k) {
 void merge(TracedRows& traced, size_t i, size_t k) {
   auto &row = traced.rows[i], &next = traced.rows[k];
   auto &a = row.row, &b = next.row;
-  if (row.gone || next.gone || is_of_parameters(a.phase) || a.module != b.module || !is_one_place(a, b) ||
-      a.from.has_value() != b.from.has_value() || a.starts_early != b.starts_early || is_parted(traced, i, k))
+  const bool may_be = a.op.empty() && !is_annotation(a) && !is_of_parameters(a.phase);
+  const auto sums_several = [](const TracedMove& move) { return move.sums_several(); };
+  if (row.gone || next.gone || !may_be || std::any_of(row.moves.begin(), row.moves.end(), sums_several) ||
+      std::any_of(next.moves.begin(), next.moves.end(), sums_several) || a.module != b.module ||
+      !is_one_place(a, b) || a.from.has_value() != b.from.has_value() || a.starts_early != b.starts_early ||
+      is_parted(traced, i, k))
     return;
   const auto before = concat(a, " and ", b);
   a.to.insert(a.to.end(), b.to.begin(), b.to.end());
@@ -146,6 +151,7 @@ void begin_early(TracedRows& traced) {
   for (auto& row : traced.rows) {
     if (row.gone || row.row.phase != kForwardPost || row.row.starts_early || row.moves.empty()) continue;
     const bool is_used = std::all_of(row.moves.begin(), row.moves.end(), [&](const TracedMove& move) {
+      if (traced.reads.is_written(move.came)) return false;  // while it is being sent
       return !traced.that_take(move.left).empty() ||
              traced.reads.any(move.left, traced.reads.from(move.read));
     });

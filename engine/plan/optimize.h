@@ -24,7 +24,9 @@ struct OptimizedPlan {
 // - merge: rows of one input, output or gradient, along several mesh dimensions, are one;
 // - begin early: outputs that somebody uses are under way until then.
 // Law: a step that goes the way of the traced one has the bits of `plan`, but for reorders_sums, and moves no
-// more. What is opened up by that shows in a trace of the result. @param trace of the model under `plan`
+// more; where gradients pend along several mesh dimensions, which stops would add up in another order, rows
+// stay as they are, and so do those of tensors that are written to. What is opened up by that shows in a
+// trace of the result. @param trace of the model under `plan`
 OptimizedPlan optimize(const ParallelPlan& plan, const PlanTrace& trace, const OptimizeOptions& options = {});
 
 }  // namespace lockstep

@@ -186,7 +186,7 @@ TEST(Optimize, TheTraceIsOfThePlan) {
   const auto plan = parse_plan("b.forward_pre:<in>:0:redist(->S0,tp)");
   auto traced = step_of(model, plan, mesh, {Replicate{}}).traced;
   EXPECT_TRUE(says(error_of([&] { optimize(parse_plan(kCut), traced); }), {"a row that is not in the plan"}));
-  traced.moves[0].reads = {};
+  traced.moves[0].given = {};
   EXPECT_TRUE(says(error_of([&] { optimize(plan, traced); }), {"which the trace has not seen"}));
   EXPECT_TRUE(model.hooks().size() == 1) << "hooks of a trace are left";
 }

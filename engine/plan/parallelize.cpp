@@ -12,6 +12,7 @@
 #include "engine/plan/claims.h"
 #include "engine/plan/inner_rows.h"
 #include "engine/plan/trace.h"
+#include "engine/tensor/redistribute.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -99,6 +100,13 @@ class Fates {
       LOCKSTEP_CHECK(fate.annotation == nullptr || fate.annotation == &row, "[plan] ", *fate.annotation,
                      " and ", row, " speak of the gradient of '", tensor.paths.front(),
                      "'; write one row with all its mesh dimensions");
+      LOCKSTEP_CHECK(row.sums != SumOrder::kExact || mesh_.mesh.device_type() == c10::kCPU, "[plan] ", row,
+                     ": exact sums are made on the CPU, and the mesh is on ", mesh_.mesh.device_type(),
+                     "; write annot or annot_tree");
+      LOCKSTEP_CHECK(
+          fate.shown.empty(), "[plan] ", row, ": '", tensor.paths.front(),
+          "' is elsewhere while its module runs, from where its gradient comes reduced; leave out the "
+          "row of that phase, or this one");
       fate.annotation = &row;
       for (const auto d : claim->located->dims)
         LOCKSTEP_CHECK(fate.buffer.target == nullptr && is_replicate(fate.first[d]), "[plan] ", row, ": '",
@@ -241,35 +249,30 @@ at::Tensor moved(const std::string& where, const Located& located, const at::Ten
   const auto& [row, dims] = located;
   LOCKSTEP_CHECK(is_dtensor(tensor), "[plan] ", row, " of ", where, ": the tensor is a plain one of shape ",
                  tensor.sizes(), "; pass distribute_tensor(…)");
-  const auto now = placements(tensor);
-  auto target = now;
-  int64_t sums = 0;
+  const auto& now = placements(tensor);
+  Along along;
   for (size_t i = 0; i < dims.size(); ++i) {
-    const auto d = dims[i];
-    LOCKSTEP_CHECK(!row.from || resolved((*row.from)[i], tensor, row) == now[d], "[plan] ", row, " of ",
-                   where, ": the tensor is ", spec(tensor), ", ", now[d], " along '", row.mesh_dims[i],
+    LOCKSTEP_CHECK(!row.from || resolved((*row.from)[i], tensor, row) == now[dims[i]], "[plan] ", row, " of ",
+                   where, ": the tensor is ", spec(tensor), ", ", now[dims[i]], " along '", row.mesh_dims[i],
                    "'; correct the row, or what comes before it");
-    target[d] = resolved(row.to[i], tensor, row);
-    sums += is_partial(now[d]) && target[d] != now[d];
+    along.emplace_back(dims[i], resolved(row.to[i], tensor, row));
   }
-  if (target == now) return tensor;
-  if (sums <= 1) return redistribute(tensor, target, {}, row.starts_early);
-  auto each = tensor;
-  for (const auto d : dims) {
-    auto next = placements(each);
-    next[d] = target[d];
-    if (next != placements(each)) each = redistribute(each, next, {}, row.starts_early);
-  }
-  return each;
+  return redistribute_along(tensor, along, row.starts_early);
 }
 
 // The same, which whoever traces the model is told.
 at::Tensor traced_move(const Target& target, const Located& located, const at::Tensor& tensor) {
   auto* trace = current_context()->plan_trace;
   if (trace == nullptr) return moved(target.name(), located, tensor);
-  const size_t first = trace->reads.size();
+  const size_t first = trace->given.size();
   auto left = moved(target.name(), located, tensor);
-  trace->moves.push_back({located.row, target.paths.front(), tensor, left, {first, trace->reads.size()}});
+  auto gradient = std::make_shared<std::optional<Placements>>();
+  if (left.requires_grad() && !left.is_same(tensor))
+    left.register_hook([gradient](const at::Tensor& grad) {
+      if (grad.defined() && is_dtensor(grad)) *gradient = placements(grad);
+    });
+  trace->moves.push_back(
+      {located.row, target.paths.front(), tensor, left, std::move(gradient), {first, trace->given.size()}});
   return left;
 }
 
@@ -308,6 +311,7 @@ void parallelize(nn::Module& model, const MeshInWorld& mesh, const ParallelPlan&
   LOCKSTEP_CHECK(options.in_buffers || !(policy.param_dtype || policy.reduce_dtype || policy.output_dtype),
                  "[plan] mp_policy is of what lies in buffers; leave out in_buffers = false");
   const auto targets = find_targets(model, mesh.mesh, plan);
+  for (const auto& target : targets) check_ops(target);
   const Fates fates(model, targets, mesh, options);
   place(model, mesh, fates);
   if (options.in_buffers) put_in_buffers(model, targets, mesh, fates, options.buffers);
@@ -315,7 +319,7 @@ void parallelize(nn::Module& model, const MeshInWorld& mesh, const ParallelPlan&
   show_others(targets, fates);
   for (const auto& target : targets) {
     place_factories(target, mesh);
-    move_op_inputs(target, targets);
+    move_op_inputs(target, targets, mesh);
     for (const auto& row : target.rows) add_hook(target, row);
   }
 }

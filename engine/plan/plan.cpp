@@ -87,13 +87,15 @@ std::pair<std::string_view, std::string_view> cut_op(std::string_view path) {
 
 void check_op(const PlanRow& row, std::string_view text) {
   if (row.op.empty()) return;
-  LOCKSTEP_CHECK(std::regex_match(row.op, std::regex("\\w+::\\w+(#\\d+)?")), "[plan] '", text, "': '", row.op,
-                 "' is no op; write aten::mm for each call of it, or aten::mm#1 for the second");
+  LOCKSTEP_CHECK(std::regex_match(row.op, std::regex("\\w+::\\w+(#\\d{1,9})?")), "[plan] '", text, "': '",
+                 row.op, "' is no op; write aten::mm for each call of it, or aten::mm#1 for the second");
   LOCKSTEP_CHECK(row.phase == kForwardPre && !row.from, "[plan] '", text,
                  "': of an op it is said where an input goes, in the phase forward_pre, from anywhere");
 }
 
 void check_annotation(const PlanRow& row, std::string_view text) {
+  LOCKSTEP_CHECK(is_annotation(row) || row.sums == SumOrder::kFold, "[plan] '", text,
+                 "': an order of sums is of gradients of parameters");
   if (!is_annotation(row)) return;
   for (const auto& to : row.to)
     LOCKSTEP_CHECK(is_partial(to, ReduceOp::kSum), "[plan] '", text,

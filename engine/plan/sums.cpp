@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
 namespace lockstep {
@@ -22,6 +21,7 @@ static_assert(std::numeric_limits<Wide>::digits >= std::numeric_limits<double>::
 // An exact sum as numbers that do not overlap, the smallest first.
 class Expansion {
  public:
+  void clear() { parts_.clear(); }
   void add(Wide x) {
     size_t kept = 0;
     for (const Wide part : parts_) {
@@ -34,14 +34,19 @@ class Expansion {
     if (x != 0) parts_.push_back(x);
   }
 
-  // Rounded to odd: whoever rounds this again, to at least two bits less, rounds the sum itself.
+  // Rounded to odd: whoever rounds this again, to at least two bits less, rounds the sum itself. Where terms
+  // have cancelled, the largest part need not be the rounded sum: those below it are added as long as that is
+  // exact. What is then left has the sign of its first part, of which it has a bit.
   Wide to_odd() const {
-    if (parts_.empty()) return 0;
-    const Wide whole = parts_.back();
-    if (parts_.size() == 1) return whole;
-    const bool is_beyond = std::signbit(whole) == std::signbit(parts_[parts_.size() - 2]);
-    const Wide cut = is_beyond ? whole : std::nextafter(whole, Wide(0));
-    return with_last_bit(cut);
+    Wide whole = 0, left = 0;
+    for (auto part = parts_.rbegin(); part != parts_.rend() && left == 0; ++part) {
+      const Wide sum = whole + *part;
+      left = *part - (sum - whole);
+      whole = sum;
+    }
+    if (left == 0) return whole;
+    const bool is_beyond = std::signbit(whole) == std::signbit(left);
+    return with_last_bit(is_beyond ? whole : std::nextafter(whole, Wide(0)));
   }
 
  private:
@@ -84,8 +89,8 @@ T rounded(Wide x) {
 }
 
 template <class T>
-T exact_sum_of(const std::vector<const T*>& terms, int64_t element) {
-  Expansion sum;
+T exact_sum_of(const std::vector<const T*>& terms, int64_t element, Expansion& sum) {
+  sum.clear();
   double infinities = 0;
   bool all_negative_zero = true;
   for (const T* term : terms) {
@@ -123,7 +128,8 @@ at::Tensor exact_sum(const std::vector<at::Tensor>& terms) {
     std::vector<const scalar_t*> data;
     for (const auto& term : terms) data.push_back(term.const_data_ptr<scalar_t>());
     auto* out = result.mutable_data_ptr<scalar_t>();
-    for (int64_t i = 0; i < first.numel(); ++i) out[i] = exact_sum_of(data, i);
+    Expansion sum;
+    for (int64_t i = 0; i < first.numel(); ++i) out[i] = exact_sum_of(data, i, sum);
   });
   return result;
 }

@@ -3,8 +3,6 @@
 
 #include <c10/util/ScopeExit.h>
 
-#include "engine/context/context.h"
-
 namespace lockstep {
 
 PlanTrace trace(nn::Module& model, const std::function<void()>& step) {
@@ -27,17 +25,17 @@ PlanTrace trace(nn::Module& model, const std::function<void()>& step) {
         {module,
          module->register_forward_pre_hook([&, path = paths.front()](nn::Module&, nn::Tensors& inputs) {
            running.push_back(traced.calls.size());
-           traced.calls.push_back({path, inputs, {traced.moves.size(), 0}, {traced.reads.size(), 0}});
+           traced.calls.push_back({path, inputs, {traced.moves.size(), 0}, {traced.given.size(), 0}});
          }),
          module->register_forward_hook([&](nn::Module&, const nn::Tensors&, at::Tensor&) {
            auto& call = traced.calls[running.back()];
            call.moves.last = traced.moves.size();
-           call.reads.last = traced.reads.size();
+           call.given.last = traced.given.size();
            running.pop_back();
          })});
   }
   const Within rows(&Context::plan_trace, &traced);
-  const Within reads(&Context::reads, &traced.reads);
+  const Within given(&Context::given, &traced.given);
   step();
   return traced;
 }

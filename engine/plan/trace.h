@@ -4,7 +4,10 @@
 // hold different values, find the same.
 #pragma once
 #include <functional>
+#include <memory>
+#include <optional>
 
+#include "engine/context/context.h"
 #include "engine/nn/module.h"
 #include "engine/plan/plan.h"
 
@@ -20,21 +23,23 @@ struct PlanMove {
   PlanRow row;
   std::string module;     // a path of it
   at::Tensor came, left;  // the same one: nothing moved
-  Span reads;             // what moved it
+  // Of what left, as it came back; none: it has not yet.
+  std::shared_ptr<std::optional<Placements>> gradient;
+  Span given;  // what moved it
 };
 
 // A call of a module, its inputs as they are when its rows have moved them.
 struct ModuleCall {
   std::string module;
   nn::Tensors inputs;
-  Span moves, reads;  // within it
+  Span moves, given;  // within it
 };
 
 struct PlanTrace {
   std::vector<std::vector<std::string>> modules;  // all paths of each
   std::vector<PlanMove> moves;                    // in their order
   std::vector<ModuleCall> calls;                  // in the order in which they began
-  nn::Tensors reads;                              // Context::reads
+  std::vector<Given> given;                       // Context::given
 };
 
 // Runs `step`, forward and backward passes of the model, which parallelize has changed, in this thread's

@@ -9,12 +9,24 @@
 
 namespace lockstep {
 
-Reads::Reads(const PlanTrace& trace) : size_(trace.reads.size()) {
+// Of the first hosted rank, which stands for all.
+static const c10::StorageImpl* memory_of(const at::Tensor& dtensor) {
+  return local_tensors(dtensor).at(0).storage().unsafeGetStorageImpl();
+}
+
+Reads::Reads(const PlanTrace& trace) : size_(trace.given.size()) {
   std::vector<bool> is_move(size_);
   for (const auto& move : trace.moves)
-    for (size_t i = move.reads.first; i < move.reads.last; ++i) is_move[i] = true;
+    for (size_t i = move.given.first; i < move.given.last; ++i) is_move[i] = true;
   for (size_t i = 0; i < size_; ++i)
-    if (!is_move[i] && trace.reads[i].defined()) at_[trace.reads[i].unsafeGetTensorImpl()].push_back(i);
+    if (const auto& [tensor, is_written] = trace.given[i]; tensor.defined()) {
+      if (!is_move[i]) at_[tensor.unsafeGetTensorImpl()].push_back(i);
+      if (is_written && is_dtensor(tensor)) written_.insert(memory_of(tensor));
+    }
+}
+
+bool Reads::is_written(const at::Tensor& tensor) const {
+  return written_.count(memory_of(tensor)) > 0;
 }
 
 bool Reads::any(const at::Tensor& tensor, Span span) const {
@@ -27,6 +39,11 @@ bool TracedMove::moved() const {
   return placements(came) != placements(left);
 }
 
+bool TracedMove::sums_several() const {
+  return gradient != nullptr && *gradient &&
+         std::count_if((*gradient)->begin(), (*gradient)->end(), [](auto& p) { return is_partial(p); }) > 1;
+}
+
 void TracedMove::goes_on(const TracedMove& next) {
   left = next.left;
   read = std::max(read, next.read);
@@ -37,14 +54,14 @@ TracedRows::TracedRows(const ParallelPlan& plan, const PlanTrace& traced) : trac
   for (size_t order = 0; order < trace.moves.size(); ++order) {
     const auto& move = trace.moves[order];
     LOCKSTEP_CHECK(
-        move.came.is_same(move.left) || move.reads.first < move.reads.last, "[plan] ", move.row,
+        move.came.is_same(move.left) || move.given.first < move.given.last, "[plan] ", move.row,
         " moved a tensor, which the trace has not seen; trace the model in the Context in which its "
         "mesh was made");
     const auto found =
         std::find_if(rows.begin(), rows.end(), [&](const TracedRow& row) { return row.row == move.row; });
     LOCKSTEP_CHECK(found != rows.end(), "[plan] the trace has a row that is not in the plan: ", move.row,
                    "; trace the model under this plan");
-    found->moves.push_back({move.module, move.came, move.left, move.reads.last, order});
+    found->moves.push_back({move.module, move.came, move.left, move.given.last, order, move.gradient});
   }
 }
 

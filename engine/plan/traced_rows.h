@@ -2,6 +2,7 @@
 // The rows of a plan while it is being optimized, each with what it moved in a traced step.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,18 @@
 
 namespace lockstep {
 
-// Where tensors are read by any but the moves of the plan.
+// Where tensors are read by any but the moves of the plan, and which are written.
 class Reads {
  public:
   explicit Reads(const PlanTrace& trace);
   bool any(const at::Tensor& tensor, Span span) const;
+  // It, or a view of its memory, or of what it is a view of.
+  bool is_written(const at::Tensor& tensor) const;
   Span from(size_t first) const { return {first, size_}; }
 
  private:
   std::map<const c10::TensorImpl*, std::vector<size_t>> at_;
+  std::set<const c10::StorageImpl*> written_;
   size_t size_;
 };
 
@@ -27,7 +31,11 @@ struct TracedMove {
   size_t read;   // the first behind it
   size_t order;  // among all moves
 
+  std::shared_ptr<std::optional<Placements>> gradient;  // of what left, at first
+
   bool moved() const;
+  // Whether terms of its gradient are added up over several mesh dimensions, in whatever order.
+  bool sums_several() const;
   // What is left goes by `next`.
   void goes_on(const TracedMove& next);
 };

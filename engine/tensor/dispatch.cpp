@@ -18,11 +18,16 @@ namespace {
 using torch::jit::Stack;
 
 // What a factory within a FactoryScope has made, as a DTensor.
-at::Tensor as_factories_make(const at::Tensor& tensor) {
+at::Tensor as_factories_make(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   const auto& context = *current_context();
   auto made = is_dtensor(tensor) ? tensor : replicated(tensor, context.factories);
   if (context.factory_placements.empty()) return made;
   const at::NoGradGuard leaf;
+  for (const auto& p : context.factory_placements)
+    LOCKSTEP_CHECK(!is_shard(p) || shard_dim(p) < tensor.dim(), "[", op.operator_name().name,
+                   "] makes a tensor of shape ", tensor.sizes(),
+                   ", and a plan says of factories there that it is ", context.factory_placements,
+                   "; leave that row out, and place what is made by redistribute()");
   return redistribute(made, context.factory_placements);
 }
 
@@ -37,7 +42,7 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
       const Within whole(&Context::factory_placements, Placements());
       op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
     }
-    stack.back() = as_factories_make(stack.back().toTensor());
+    stack.back() = as_factories_make(op, stack.back().toTensor());
     return;
   }
   c10::impl::ExcludeDispatchKeyGuard exclude(c10::DispatchKey::Fake);
@@ -51,7 +56,7 @@ void run_without_dtensors(const c10::OperatorHandle& op, const ParsedCall& call,
     }
   }
   if (is_factory && stack.back().isTensor())
-    stack.back() = as_factories_make(stack.back().toTensor());
+    stack.back() = as_factories_make(op, stack.back().toTensor());
   else
     mark_if_autograds(op, call.tensors, stack);
 }
@@ -72,10 +77,13 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
                                         std::make_move_iterator(stack.end()));
   torch::jit::drop(stack, n);
   ++call.comm->context->counters.ops;
-  if (auto* reads = call.comm->context->reads)
-    reads->insert(reads->end(), call.tensors.begin(), call.tensors.end());
+  if (auto* given = call.comm->context->given)
+    for (size_t i = 0; i < call.tensors.size(); ++i)
+      given->push_back({call.tensors[i], call.operands.mutated[i]});
   const Asking asks(op.operator_name().name.c_str());
-  if (auto* inputs = call.comm->context->op_inputs)
+  // An out variant runs as the op that gives what it writes, which comes here by itself.
+  auto* inputs = call.comm->context->op_inputs;
+  if (inputs != nullptr && resolved.variant != Variant::kOut)
     if (const auto moved = inputs->moved(op, call); !moved.empty()) {
       const auto given = with_tensors(resolved, args, [&](size_t i) { return moved[i]; });
       args.assign(given.begin(), given.end());

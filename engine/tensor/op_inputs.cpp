@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/tensor/dtensor.h"
+#include "engine/tensor/redistribute.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -13,14 +14,14 @@ namespace {
 at::Tensor moved_by(const OpInput& row, const at::Tensor& tensor) {
   LOCKSTEP_CHECK(tensor.defined() && is_dtensor(tensor), "[plan] ", row.what,
                  ": that input is no DTensor; leave the row out, or pass distribute_tensor(…)");
-  auto to = placements(tensor);
-  for (const auto& [d, placement] : row.along) {
+  auto along = row.along;
+  for (auto& [d, placement] : along) {
     const auto dim = is_shard(placement) ? shard_dim(placement) : 0;
     LOCKSTEP_CHECK(!is_shard(placement) || (dim < tensor.dim() && dim >= -tensor.dim()), "[plan] ", row.what,
                    ": a tensor of shape ", tensor.sizes(), "; name a dimension that it has");
-    to[d] = is_shard(placement) && dim < 0 ? with_dim(placement, dim + tensor.dim()) : placement;
+    if (is_shard(placement) && dim < 0) placement = with_dim(placement, dim + tensor.dim());
   }
-  return to == placements(tensor) ? tensor : redistribute(tensor, to);
+  return redistribute_along(tensor, along);
 }
 
 }  // namespace

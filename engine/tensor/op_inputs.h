@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/tensor/operands.h"
+#include "engine/tensor/redistribute.h"
 
 namespace lockstep {
 
@@ -16,8 +17,8 @@ struct OpInput {
   std::string op;       // "aten::mm", of any overload
   int64_t number = -1;  // the so-manieth call of the op, from 0; -1: all
   int64_t index = 0;    // among the op's tensors, in the order of its schema, lists flattened
-  std::vector<std::pair<size_t, Placement>> along;  // mesh dimensions
-  std::string what;                                 // the row, for errors
+  Along along;          // mesh dimensions, in this order
+  std::string what;     // the row, for errors
 };
 
 class OpInputs {

@@ -191,6 +191,25 @@ at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const
   return Redistribute::apply(tensor, comm_of(mesh), placements, order, async_op ? How::kBegun : How::kAsked);
 }
 
+at::Tensor redistribute_along(const at::Tensor& tensor, const Along& along, bool async_op) {
+  const auto now = placements(tensor);
+  auto target = now;
+  int64_t sums = 0;
+  for (const auto& [d, placement] : along) {
+    target[d] = placement;
+    sums += is_partial(now[d]) && placement != now[d];
+  }
+  if (target == now) return tensor;
+  if (sums <= 1) return redistribute(tensor, target, {}, async_op);
+  auto each = tensor;
+  for (const auto& [d, placement] : along) {
+    auto next = placements(each);
+    next[d] = placement;
+    if (next != placements(each)) each = redistribute(each, next, {}, async_op);
+  }
+  return each;
+}
+
 at::Tensor wait_tensor(const at::Tensor& tensor) {
   require_dtensor(tensor, "wait_tensor").locals();
   return tensor;

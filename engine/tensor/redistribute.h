@@ -2,6 +2,8 @@
 // Redistribution of DTensors, below autograd and above it.
 #pragma once
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "engine/layout/route.h"
 #include "engine/tensor/dtensor_impl.h"
@@ -20,6 +22,10 @@ at::Tensor run_route(const at::Tensor& tensor, const Route& route, bool implicit
 // By the known route. Below autograd.
 at::Tensor move_to(const at::Tensor& tensor, const Placements& placements, const std::vector<int64_t>& order,
                    bool implicit);
+// redistribute() of some mesh dimensions, one after another in this order; together where at most one of them
+// adds up. The tensor itself where nothing moves.
+using Along = std::vector<std::pair<size_t, Placement>>;
+at::Tensor redistribute_along(const at::Tensor& tensor, const Along& along, bool async_op = false);
 // Above autograd, where a gradient has to lie as `target` says: redistribute() that the engine inserts.
 at::Tensor inserted_redistribute(const at::Tensor& tensor, const Spec& target, const CommPtr& comm);
 

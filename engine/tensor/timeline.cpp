@@ -34,7 +34,7 @@ TensorRecord record(const at::Tensor& tensor) {
 }
 
 void note_read(const at::Tensor& dtensor) {
-  if (auto* reads = dtensor_impl(dtensor)->comm()->context->reads) reads->push_back(dtensor);
+  if (auto* given = dtensor_impl(dtensor)->comm()->context->given) given->push_back({dtensor});
 }
 
 void log_read(const char* op, const at::Tensor& dtensor) {

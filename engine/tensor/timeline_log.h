@@ -15,7 +15,7 @@ struct TimelineScope : Within<Timeline*> {
 // Null while nothing is recorded.
 Timeline* current_timeline();
 
-// For whoever asks what is read (Context::reads).
+// For whoever asks what is read (Context::given).
 void note_read(const at::Tensor& dtensor);
 
 // Of a DTensor that becomes plain: an entry that has no results.

@@ -44,6 +44,9 @@ bool any(const Parallelizing&) {
 bool is_tied(const Parallelizing& p) {
   return p.tied != 0;
 }
+bool is_of_sums(const PlanRow& row) {
+  return is_annotation(row) && row.sums != SumOrder::kFold;
+}
 bool is_second(const PlanRow& row) {
   return row.phase == kForwardPre && row.index == 1;
 }
@@ -106,12 +109,14 @@ void goes_elsewhere(ParallelPlan& plan) {
 // Every block's output is brought together, though nobody asks for it.
 void stops_more(ParallelPlan& plan) {
   auto rows = plan.rows();
-  const auto dims = rows.empty() ? std::vector<std::string>{"a"} : rows[0].mesh_dims;
   std::erase_if(rows, [](const PlanRow& row) { return row.phase == kForwardPost && row.module != ""; });
-  for (const auto& dim : dims) {
-    rows.push_back({"\\d+", kForwardPost, "<out>", 0, std::nullopt, {Replicate{}}, {dim}});
-    break;
-  }
+  rows.push_back({"\\d+", kForwardPost, "<out>", 0, std::nullopt, {Replicate{}}, {rows.at(0).mesh_dims[0]}});
+  set_rows(plan, std::move(rows));
+}
+
+void sums_are_folds(ParallelPlan& plan) {
+  auto rows = plan.rows();
+  for (auto& row : rows) row.sums = SumOrder::kFold;
   set_rows(plan, std::move(rows));
 }
 
@@ -153,6 +158,11 @@ std::vector<Fault> plan_faults() {
        of_plans<has_optimized<kForward>>, with_plan({.optimized = stops_more})},
       {226, "planned-gradient-lost", "K1", "the last rank's part of a gradient is zero", "plans", 60, 0,
        of_plans<any>, with_plan({.after_backward = gradient_lost_on_last})},
+      {227, "annotation-lost", "K15", "gradients are reduced one by one that are to pend", "plans", 200, 0,
+       of_plans<has<is_annotation>>, with_plan({.applied = all_lost<is_annotation>})},
+      {228, "sums-in-another-order", "K6",
+       "gradients are added up in rank order that are to be a tree, or exact", "plans", 200, 0,
+       of_plans<has<is_of_sums>>, with_plan({.applied = sums_are_folds})},
   };
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/plan/optimize.h"
@@ -20,6 +21,28 @@ namespace {
 
 void check(const std::string& why) {
   if (!why.empty()) throw std::logic_error(why);
+}
+
+// Each gradient that a row annotates is added up over its mesh dimensions, in its order, once a step.
+std::string unlike_annotations(const Parallelizing& p, const nn::Module& model, const Timeline& timeline) {
+  for (const auto& row : p.plan.rows()) {
+    if (!is_annotation(row)) continue;
+    constexpr ReductionOrder::Kind kKinds[] = {ReductionOrder::Kind::kFold, ReductionOrder::Kind::kTree,
+                                               ReductionOrder::Kind::kExact};
+    std::vector<int64_t> dims;
+    for (const auto& dim : row.mesh_dims) dims.push_back(p.mesh.dim_index(dim));
+    std::sort(dims.begin(), dims.end());
+    int64_t sums = 0, gradients = 0;
+    for (const auto& entry : timeline)
+      sums += entry.op == "lockstep::redistribute" && !entry.implicit && entry.order.mesh_dims == dims &&
+              !entry.order.empty() &&
+              entry.order.slices[0].root.kind == kKinds[static_cast<size_t>(row.sums)];
+    for (const auto& parameter : model.parameters()) gradients += parameter.grad().defined();
+    if (sums < gradients * p.steps)
+      return concat(gradients, " gradients of ", p.steps, " steps are annotated, and ", sums,
+                    " sums are made so: ", row);
+  }
+  return "";
 }
 
 struct Ran {
@@ -48,7 +71,10 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
     const TimelineScope log(ran.timeline);
     ran.traced = trace(*model, [&] { losses = train(*model, x, p, fault); });
   }
-  if (places) check(places->unlike());
+  if (places) {
+    check(places->unlike());
+    check(unlike_annotations(p, *model, ran.timeline));
+  }
   ran.ends = ends_of(*model, x, losses);
   for (const auto& move : ran.traced.moves) ran.moves += !move.came.is_same(move.left);
   return ran;

@@ -337,10 +337,10 @@ std::vector<oracle::Case> simpler_parallelizings(const oracle::Case& c) {
       fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(i));
       with_rows(p, std::move(fewer));
     });
-  for (int64_t d = 0; d < from.mesh.ndim() && from.mesh.size(d) > 1; ++d)
+  for (int64_t d = 0; d < from.mesh.ndim(); ++d)
     add([&](Parallelizing& p) {
       auto shape = from.mesh.shape();
-      --shape[as_size(d)];
+      shape[as_size(d)] = std::max<int64_t>(shape[as_size(d)] - 1, 1);
       p.mesh = DeviceMesh(shape, from.mesh.names()).on(from.mesh.device_type());
     });
   for (int64_t d = 0; d < from.mesh.ndim() && from.mesh.ndim() > 1; ++d)
