@@ -352,6 +352,7 @@ std::vector<std::string> take_never_waited() {
 }
 
 const PerRank<at::Tensor>& local_tensors(const at::Tensor& tensor) {
+  if (is_dtensor(tensor)) note_read(tensor);
   return require_dtensor(tensor, "local_tensors").locals();
 }
 

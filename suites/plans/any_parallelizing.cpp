@@ -165,6 +165,9 @@ Parallelizing any_parallelizing(uint64_t run_seed, int64_t index) {
   for (auto& cut : p.cut) cut = any_place(draw, 2);
   p.examples = draw.between(1, 10);
   p.steps = draw.weighted<int64_t>({{4, 1}, {3, 2}, {1, 3}});
+  p.passes = draw.weighted<int64_t>({{5, 1}, {1, 2}, {1, 3}});
+  p.recompute = draw.chance(15);
+  p.bucket = draw.pick({1, 100, 1000});
   p.dtype = draw.weighted<c10::ScalarType>({{6, at::kFloat}, {2, at::kDouble}, {1, at::kBFloat16}});
   p.seed = run_seed * 100003 + static_cast<uint64_t>(index);
   p.tied = draw.chance(12);

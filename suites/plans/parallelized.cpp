@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/nn/checkpoint.h"
 #include "engine/plan/optimize.h"
 #include "engine/plan/parallelize.h"
 #include "engine/tensor/timeline_log.h"
@@ -61,7 +62,7 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
       init_device_mesh(p.mesh.device_type(), p.mesh.shape(), p.mesh.names(), counting(world, ran.traffic));
   const auto model = model_of(p);
   if (is_as_said && fault.applied != nullptr) fault.applied(plan);
-  parallelize(*model, mesh, plan, {.in_buffers = p.as == kInBuffers});
+  parallelize(*model, mesh, plan, {.in_buffers = p.as == kInBuffers, .bucket_bytes = p.bucket});
   if (fault.placed != nullptr) fault.placed(*model);
   std::optional<Places> places;
   if (is_as_said) places.emplace(p, *model);
@@ -119,7 +120,9 @@ Ran run_optimized(const WorldPtr& world, const Parallelizing& p, const Paralleli
 }  // namespace
 
 std::shared_ptr<nn::Module> model_of(const Parallelizing& p) {
-  auto model = make_model(p.model()).first;
+  auto [model, blocks] = make_model(p.model());
+  for (size_t i = 0; p.recompute != 0 && i < blocks.size(); ++i)
+    checkpoint(*blocks[i], {.preserve_rng_state = true});
   size_t which = 0;
   model->replace_parameters([&](const auto&, const at::Tensor& value) {
     return p.weight(which++, value.sizes()).to(p.mesh.device_type()).requires_grad_();
@@ -133,11 +136,15 @@ nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p
   for (int64_t step = 0; step < p.steps; ++step) {
     x.mutable_grad().reset();
     model.zero_grad();
-    const auto y = model(x);
-    const auto loss = (y * y).mean();
-    loss.backward();
+    for (int64_t pass = 0; pass < p.passes; ++pass) {
+      if (auto* gradients = model.attached<PlannedGradients>())
+        gradients->set_requires_gradient_sync(pass + 1 == p.passes);
+      const auto y = model(x);
+      const auto loss = (y * y).mean();
+      loss.backward();
+      losses.push_back(loss.detach());
+    }
     if (fault.after_backward != nullptr) fault.after_backward(model);
-    losses.push_back(loss.detach());
     const at::NoGradGuard no_grad;
     for (const auto& parameter : model.parameters())
       if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.125);

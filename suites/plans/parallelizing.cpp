@@ -114,7 +114,10 @@ const OptionTable<Parallelizing> kOptions = {
     {
         // by name
         {"as", &Parallelizing::as, 0, 3},
+        {"bucket", &Parallelizing::bucket, 1, 100000},
         {"examples", &Parallelizing::examples, 1, 32},
+        {"passes", &Parallelizing::passes, 1, 3},
+        {"recompute", &Parallelizing::recompute, 0, 1},
         {"sides", &Parallelizing::sides, 0, 1},
         {"steps", &Parallelizing::steps, 1, 3},
         {"tied", &Parallelizing::tied, 0, 1},

@@ -21,6 +21,9 @@ struct Parallelizing {
   ParallelPlan plan;
   int64_t as = kAsItStands;
   int64_t examples = 4, steps = 1;
+  int64_t passes = 1;              // of a step; gradients that pend are added up in the last one
+  int64_t recompute = 0;           // 1: every block runs again on the way back
+  int64_t bucket = 1000;           // bytes of gradients in one exchange
   Placements cut = {Replicate{}};  // of the examples
 
   DeviceMesh mesh = DeviceMesh({1}, {"a"});

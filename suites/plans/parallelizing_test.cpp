@@ -22,6 +22,9 @@ TEST(ParallelizingTest, CasesComeBackFromTheirTokens) {
     kinds.insert(concat("as ", p.as));
     if (p.tied != 0) kinds.insert("tied");
     if (p.sides != 0) kinds.insert("sides");
+    if (p.passes > 1) kinds.insert("several passes");
+    if (p.recompute != 0) kinds.insert("recompute");
+    kinds.insert(concat("buckets of ", p.bucket));
     for (const auto& row : p.plan.rows()) {
       kinds.insert(name(row.phase));
       if (row.tensor == "*") kinds.insert(concat("all in ", name(row.phase)));
@@ -34,7 +37,7 @@ TEST(ParallelizingTest, CasesComeBackFromTheirTokens) {
       if (row.module.empty()) kinds.insert("of the model");
     }
   }
-  EXPECT_EQ(kinds.size(), 23) << testing::PrintToString(kinds);
+  EXPECT_EQ(kinds.size(), 28) << testing::PrintToString(kinds);
 }
 
 // Catches: a smaller case that is none, one that leads back to where it came from.
