@@ -40,7 +40,15 @@ DeviceMesh any_mesh(Random& draw) {
 }
 
 Placement any_place(Random& draw, int64_t dims) {
-  return draw.chance(40) ? Placement(Replicate{}) : Placement(Shard{draw.below(dims)});
+  Placement place = Replicate{};
+  if (!draw.chance(40)) place = Shard{draw.below(dims)};
+  return place;
+}
+
+Placements only(Placement placement) {
+  Placements all;
+  all.push_back(std::move(placement));
+  return all;
 }
 
 // One mesh dimension, or several.
@@ -97,7 +105,9 @@ void add_rows(Parallelizing& p, const std::vector<PlanRow>& rows) {
 
 // Gradients of all parameters, which nothing cuts there.
 void add_annotation(Random& draw, Parallelizing& p) {
-  PlanRow row{"", kBackwardPost, "*.grad", 0, std::nullopt, {}, {}};
+  PlanRow row;
+  row.phase = kBackwardPost;
+  row.tensor = "*.grad";
   for (const auto& dim : p.mesh.names())
     if (row.mesh_dims.empty() || draw.chance(50)) {
       row.mesh_dims.push_back(dim);
@@ -117,28 +127,38 @@ void add_op(Random& draw, Parallelizing& p) {
   row.tensor = "<in>";
   row.op = draw.pick({"aten::tanh", "aten::add", "aten::mm", "aten::addmm", "aten::t"});
   row.mesh_dims = {draw.pick(p.mesh.names())};
-  row.to = {any_place(draw, 1)};
+  row.to = only(any_place(draw, 1));
   add_rows(p, {row});
 }
 
 // All parameters of a module, from the start and while it runs.
 void add_whole_module(Parallelizing& p, const std::string& module, const std::string& dim) {
-  PlanRow init{module, kInit, "*", 0, std::nullopt, {Shard{0}}, {dim}}, run = init;
+  PlanRow init;
+  init.module = module;
+  init.tensor = "*";
+  init.to = only(Shard{0});
+  init.mesh_dims = {dim};
+  auto run = init;
   run.phase = kRun;
-  run.to = {Replicate{}};
+  run.to = only(Replicate{});
   add_rows(p, {init, run});
 }
 
 // An output that goes where the next module will not have it: what can be optimized.
 void add_stop(Random& draw, Parallelizing& p) {
   const auto block = draw.below(std::ssize(p.blocks));
-  PlanRow row{std::to_string(block), kForwardPost, "<out>", 0, std::nullopt, {any_place(draw, 2)}, {"a"}};
+  PlanRow row;
+  row.module = std::to_string(block);
+  row.phase = kForwardPost;
+  row.tensor = "<out>";
+  row.to = only(any_place(draw, 2));
+  row.mesh_dims = {"a"};
   add_rows(p, {row});
   if (block + 1 == std::ssize(p.blocks)) return;
   row.module = std::to_string(block + 1);
   row.phase = kForwardPre;
   row.tensor = "<in>";
-  row.to = {any_place(draw, 2)};
+  row.to = only(any_place(draw, 2));
   add_rows(p, {row});
 }
 
