@@ -36,6 +36,7 @@ struct EngineResult {
   int64_t bytes_moved = 0;
   int64_t fallbacks = 0;                    // ops without a rule that ran whole (oracle/program/options.h)
   std::vector<std::string> never_waited{};  // redistributions that were begun and never used (overlap.h)
+  std::vector<std::string> acted{};         // what rows of a plan did, in turn (suites/plans)
 };
 
 // What an engine in another process did instead of answering.

@@ -39,9 +39,10 @@ void look_alike(const Parallelizing& p, nn::Module& model) {
 // What one device computes, against what the ranks hold.
 class OneDevice {
  public:
-  explicit OneDevice(const Parallelizing& p, std::unique_ptr<RandomSource> source)
+  OneDevice(const Parallelizing& p, std::unique_ptr<RandomSource> source, const Acted& acted)
       : p_(p), source_(std::move(source)), model_(model_of(p)) {
     look_alike(p, *model_);
+    act_alike(p, *model_, acted);
     x_ = p.x().to(p.mesh.device_type()).requires_grad_();
     for (const auto& parameter : model_->parameters()) starts_.push_back(parameter.detach());
     generator() = {{p.seed, 0}, p.device};
@@ -134,7 +135,7 @@ Outcome judge_plans(const oracle::Case& c, EngineUnderTest& engine) {
   const ForkRng keep;
   EngineResult result, other;
   if (auto failure = fails_to_run(case_of(stands), engine, result)) return *std::move(failure);
-  const OneDevice plain(stands, engine.plain_source());
+  const OneDevice plain(stands, engine.plain_source(), result.acted);
   oracle::Judgement judgement;
   if (auto failure = plain.unlike(result, judgement)) return *std::move(failure);
   auto passed = passed_with(judgement);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/nn/boundary.h"
 #include "engine/nn/checkpoint.h"
 #include "engine/plan/optimize.h"
 #include "engine/plan/parallelize.h"
@@ -119,6 +120,39 @@ Ran run_optimized(const WorldPtr& world, const Parallelizing& p, const Paralleli
 
 }  // namespace
 
+void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
+  struct Rest {
+    Acted all;
+    size_t next = 0;
+    // Where the next row acted at this place, whether it moved something.
+    std::optional<bool> take(const std::string& place) {
+      if (next == all.size() || (all[next] != place && all[next] != place + " moved")) return std::nullopt;
+      return all[next++] != place;
+    }
+  };
+  const auto rest = std::make_shared<Rest>(Rest{std::move(acted)});
+  const auto node = [](at::Tensor& tensor) {
+    tensor = nn::at_boundary(
+        {tensor}, [](auto&) {}, false)[0];
+  };
+  for (const auto& module : modules_of(p)) {
+    auto& its = model.child(module.path);
+    its.register_forward_pre_hook([=, path = module.path](nn::Module&, nn::Tensors& inputs) {
+      bool any = true;
+      while (std::exchange(any, false))
+        for (size_t i = 0; i < inputs.size(); ++i)
+          while (const auto moved = rest->take(concat(path, ":", i))) {
+            any = true;
+            if (*moved) node(inputs[i]);
+          }
+    });
+    its.register_forward_hook([=, path = module.path](nn::Module&, const nn::Tensors&, at::Tensor& output) {
+      while (const auto moved = rest->take(path + ":out"))
+        if (*moved) node(output);
+    });
+  }
+}
+
 std::shared_ptr<nn::Module> model_of(const Parallelizing& p) {
   auto [model, blocks] = make_model(p.model());
   for (size_t i = 0; p.recompute != 0 && i < blocks.size(); ++i)
@@ -165,6 +199,12 @@ EngineResult parallelized(const WorldPtr& world, const Parallelizing& p, const P
   auto ran = p.as == kOptimized || p.as == kHoisted ? run_optimized(world, p, fault)
                                                     : run_once(world, p, p.plan, true, fault);
   EngineResult result;
+  for (const auto& move : ran.traced.moves) {
+    const bool is_input = move.row.phase == PlanPhase::kForwardPre;
+    if (!is_input && move.row.phase != PlanPhase::kForwardPost) continue;
+    result.acted.push_back(concat(move.module, ":", is_input ? std::to_string(move.row.index) : "out",
+                                  move.came.is_same(move.left) ? "" : " moved"));
+  }
   for (const auto& tensor : ran.ends) result.values.push_back(value_of(tensor));
   result.timeline = std::move(ran.timeline);
   result.has_timeline = true;
