@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "engine/layout/route.h"
 #include "engine/plan/hoisting.h"
 #include "engine/plan/traced_rows.h"
 #include "engine/tensor/dtensor.h"
@@ -74,6 +75,22 @@ bool any_comes_back(const TracedRow& row, const std::vector<const TracedMove*>& 
   return false;
 }
 
+int64_t bytes_between(const at::Tensor& from, const at::Tensor& to) {
+  const auto of = [](const at::Tensor& t) { return std::make_shared<const Spec>(spec(t)); };
+  return route(of(from), of(to)).bytes();
+}
+
+// Right there no more is sent than by the stop: terms that are added up and scattered first are fewer.
+bool is_shorter(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
+  int64_t by_stops = 0, right_there = 0;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const auto& [came, stop, left] = std::tie(row.moves[i].came, row.moves[i].left, moves[i]->left);
+    by_stops += bytes_between(came, stop) + bytes_between(stop, left);
+    right_there += bytes_between(came, left);
+  }
+  return right_there <= by_stops;
+}
+
 bool has_gradient_row(const TracedRows& traced, const TracedRow& of) {
   return std::any_of(traced.rows.begin(), traced.rows.end(), [&](const TracedRow& row) {
     return !row.gone && row.row.phase == kBackwardPre && meet(row, of);
@@ -89,7 +106,8 @@ bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
   const auto moves = takers(traced, row, next);
   if (moves.empty()) return false;
   const auto back = comes_back_to(row, moves);
-  if (back ? has_gradient_row(traced, row) : any_comes_back(row, moves)) return false;
+  if (back ? has_gradient_row(traced, row) : any_comes_back(row, moves) || !is_shorter(row, moves))
+    return false;
   auto said = concat(a, " goes right to where ", b, " takes it");
   for (size_t i = 0; i < moves.size(); ++i) row.moves[i].goes_on(*moves[i]);
   row.row.to = back.value_or(b.to);

@@ -24,24 +24,11 @@ Failed fails(const Parallelizing& p, const std::string& verdict, const std::stri
   return failed("plans", verdict, op, "-", dtype_name(p.dtype), text);
 }
 
-// Where gradients are added up depends on who looks at them: a hook's input has its sum first.
-void look_alike(const Parallelizing& p, nn::Module& model) {
-  for (const auto& row : p.plan.rows())
-    for (const auto& module : modules_of(p)) {
-      if (!speaks_of(row, module.path)) continue;
-      if (row.phase == PlanPhase::kBackwardPre)
-        model.child(module.path).register_full_backward_pre_hook([](auto&&...) {});
-      if (row.phase == PlanPhase::kBackwardPost && !is_annotation(row))
-        model.child(module.path).register_full_backward_hook([](auto&&...) {});
-    }
-}
-
 // What one device computes, against what the ranks hold.
 class OneDevice {
  public:
   OneDevice(const Parallelizing& p, std::unique_ptr<RandomSource> source, const Acted& acted)
       : p_(p), source_(std::move(source)), model_(model_of(p)) {
-    look_alike(p, *model_);
     act_alike(p, *model_, acted);
     x_ = p.x().to(p.mesh.device_type()).requires_grad_();
     for (const auto& parameter : model_->parameters()) starts_.push_back(parameter.detach());

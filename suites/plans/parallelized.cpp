@@ -49,6 +49,7 @@ std::string unlike_annotations(const Parallelizing& p, const nn::Module& model, 
 
 struct Ran {
   nn::Tensors ends;
+  ParallelPlan plan;
   PlanTrace traced;
   Timeline timeline;
   Traffic traffic;
@@ -63,6 +64,7 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
       init_device_mesh(p.mesh.device_type(), p.mesh.shape(), p.mesh.names(), counting(world, ran.traffic));
   const auto model = model_of(p);
   if (is_as_said && fault.applied != nullptr) fault.applied(plan);
+  ran.plan = plan;
   parallelize(*model, mesh, plan, {.in_buffers = p.as == kInBuffers, .bucket_bytes = p.bucket});
   if (fault.placed != nullptr) fault.placed(*model);
   std::optional<Places> places;
@@ -82,7 +84,9 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
   return ran;
 }
 
-// What ops read, and where, but for moves: also those that nobody asked for, and casts.
+// What ops read, and where, but for moves: also those that nobody asked for, and casts. In no order: of ops
+// that need nothing of each other autograd takes those first whose nodes were made last, and moves have
+// nodes.
 std::vector<std::string> read_by_ops(const Timeline& timeline) {
   std::vector<std::string> all;
   for (const auto& entry : timeline) {
@@ -90,13 +94,16 @@ std::vector<std::string> read_by_ops(const Timeline& timeline) {
     auto& text = all.emplace_back(entry.op);
     for (const auto& input : entry.inputs) text += input.spec == nullptr ? " none" : concat(" ", *input.spec);
   }
+  std::sort(all.begin(), all.end());
   return all;
 }
 
 std::string unlike(const Timeline& plain, const Timeline& optimized) {
   const auto a = read_by_ops(plain), b = read_by_ops(optimized);
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (a[i] != b[i]) return concat("op ", i, " is ", b[i], " under the optimized plan, and was ", a[i]);
+    if (a[i] != b[i])
+      return concat("of all ops, sorted, number ", i, " is ", b[i], " under the optimized plan, and was ",
+                    a[i]);
   if (a.size() == b.size()) return "";
   return concat(b.size(), " ops run under the optimized plan, and ", a.size(), " did");
 }
@@ -118,6 +125,18 @@ Ran run_optimized(const WorldPtr& world, const Parallelizing& p, const Paralleli
   return after;
 }
 
+// Where gradients are added up depends on who looks at them: a hook's input has its sum first.
+void hook_alike(const Parallelizing& p, nn::Module& model, const ParallelPlan& plan) {
+  for (const auto& row : plan.rows())
+    for (const auto& module : modules_of(p)) {
+      if (!speaks_of(row, module.path)) continue;
+      if (row.phase == PlanPhase::kBackwardPre)
+        model.child(module.path).register_full_backward_pre_hook([](auto&&...) {});
+      if (row.phase == PlanPhase::kBackwardPost && !is_annotation(row))
+        model.child(module.path).register_full_backward_hook([](auto&&...) {});
+    }
+}
+
 }  // namespace
 
 void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
@@ -130,7 +149,8 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
       return all[next++] != place;
     }
   };
-  const auto rest = std::make_shared<Rest>(Rest{std::move(acted)});
+  hook_alike(p, model, parse_plan(acted.at(0)));
+  const auto rest = std::make_shared<Rest>(Rest{std::move(acted), 1});
   const auto node = [](at::Tensor& tensor) {
     tensor = nn::at_boundary(
         {tensor}, [](auto&) {}, false)[0];
@@ -199,6 +219,7 @@ EngineResult parallelized(const WorldPtr& world, const Parallelizing& p, const P
   auto ran = p.as == kOptimized || p.as == kHoisted ? run_optimized(world, p, fault)
                                                     : run_once(world, p, p.plan, true, fault);
   EngineResult result;
+  result.acted.push_back(to_string(ran.plan));
   for (const auto& move : ran.traced.moves) {
     const bool is_input = move.row.phase == PlanPhase::kForwardPre;
     if (!is_input && move.row.phase != PlanPhase::kForwardPost) continue;

@@ -11,10 +11,12 @@ using WorldPtr = std::shared_ptr<World>;
 
 namespace lockstep::suites {
 
-// What a forward row did in a call: "0.1:0", an input, or "0:out"; and " moved" where it moved something.
+// The plan, as text, and then what each forward row did in a call: "0.1:0", an input, or "0:out"; and "
+// moved" where it moved something.
 using Acted = std::vector<std::string>;
 // Of one device: where a row has moved something on ranks there is a node for it on the way back, which does
-// nothing here. So autograd goes the same way, and adds up in the same order.
+// nothing here, and where one looks at gradients a hook. So autograd goes the same way, and adds up in the
+// same order.
 void act_alike(const Parallelizing& p, nn::Module& model, Acted acted);
 
 std::shared_ptr<nn::Module> model_of(const Parallelizing& p);
