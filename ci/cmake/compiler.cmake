@@ -22,11 +22,13 @@ add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${_options}>")
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   # vptr checks need libtorch's type information, which the wheel does not export;
-  # and instrumented code misleads gcc's flow analysis: uninitialised values in libtorch's headers.
+  # and instrumented code misleads gcc's flow analysis: uninitialised values in libtorch's headers, vectors that
+  # insert() writes beyond.
   # Of each access to an object whether its address is null (the address sanitizer reports that one, too) or
   # misaligned (kernels/CMakeLists.txt asks where words are read from bytes) makes code four times as large, and takes
   # as long to compile as all the rest twice.
-  add_compile_options(-fno-sanitize=vptr,null,alignment -Wno-maybe-uninitialized)
+  add_compile_options(-fno-sanitize=vptr,null,alignment -Wno-maybe-uninitialized -Wno-array-bounds
+    -Wno-stringop-overflow)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
