@@ -53,7 +53,8 @@ struct Grouping {
 // Each rank has one block, and of it the rows of its own experts.
 bool cuts_at_experts(const OpCall& call, const Spec& placed) {
   const Grouping grouping(call);
-  if (!grouping.is_even()) return false;
+  // Rows without elements would be cut anywhere alike.
+  if (!grouping.is_even() || placed.shape()[1] == 0) return false;
   const int64_t dim = ragged_dim(placed.placements()), ranks = placed.mesh().size(dim);
   for (int64_t position = 0; position < placed.mesh().size(); ++position) {
     const auto owned = owned_by(placed, position);
