@@ -248,7 +248,7 @@ TEST(GradientBuckets, AreOfWhatIsReplicated) {
   EXPECT_TRUE(says(error_of([&] {
                      GradientBuckets(linear, mesh, {"weight"}, {{"dp", "tp"}});
                    }),
-                   {"'weight'", "cut along 'tp'"}));
+                   {"'weight'", "S0 along 'tp'"}));
   EXPECT_TRUE(says(error_of([&] { GradientBuckets(linear, mesh, {"bias"}, {{"pp"}}); }), {"pp"}));
   EXPECT_TRUE(says(error_of([&] {
                      GradientBuckets(linear, mesh, {"bias", "wieght"}, {{"dp"}});
