@@ -35,8 +35,8 @@ engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
 engine/plan: engine/values engine/context engine/layout engine/world engine/tensor engine/nn engine/fsdp
-engine/static_eager: engine/values engine/lane engine/context engine/layout engine/move engine/ops engine/ops/rules
-    engine/tensor engine/nn engine/plan
+engine/static_eager: engine/values engine/lane engine/context engine/layout engine/world engine/move engine/ops
+    engine/ops/rules engine/tensor engine/nn engine/plan
 oracle/ownership: engine/values
 oracle/program: kernels/operators engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program
@@ -66,8 +66,8 @@ suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn en
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
     generators/space suites/core
-suites/plans: engine/values engine/stream engine/tensor engine/nn engine/plan oracle/program generators/space
-    suites/core suites/engines suites/fsdp
+suites/plans: engine/values engine/stream engine/tensor engine/nn engine/plan engine/static_eager oracle/program
+    generators/space suites/core suites/engines suites/fsdp
 suites/experts: engine/values engine/world engine/tensor engine/nn oracle/program oracle/reference generators/space
     suites/core
 suites/checkpoint: engine/values engine/world engine/tensor engine/checkpoint oracle/ownership oracle/program

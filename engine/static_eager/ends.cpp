@@ -43,12 +43,12 @@ at::Tensor joined(const PerRank<at::Tensor>& locals, const SpecPtr& spec, const 
   PerRank<at::Tensor> conformed;
   for (size_t r = 0; r < locals.size(); ++r) {
     const auto shape = local_shape(*spec, comm->positions[r]);
-    LOCKSTEP_CHECK(locals[r].defined() && locals[r].sizes() == at::IntArrayRef(shape) &&
-                       locals[r].scalar_type() == spec->dtype(),
-                   "[static_eager] ", what, " of rank ", comm->ranks[r], " is ",
-                   locals[r].defined() ? concat(dtype_name(locals[r].scalar_type()), locals[r].sizes())
-                                       : "undefined",
-                   ", and was ", to_string(*spec), " when the step was recorded; record it again");
+    LOCKSTEP_CHECK(
+        locals[r].defined() && locals[r].sizes() == at::IntArrayRef(shape) &&
+            locals[r].scalar_type() == spec->dtype(),
+        "[static_eager] ", what, " of rank ", comm->ranks[r], " is ",
+        locals[r].defined() ? concat(dtype_name(locals[r].scalar_type()), locals[r].sizes()) : "undefined",
+        ", and was ", to_string(*spec), " when the step was recorded; record it again");
     conformed.push_back(conform(locals[r].variable_data(), *spec));
   }
   return make_dtensor(spec, comm, std::move(conformed));
@@ -101,11 +101,12 @@ struct Leave : torch::autograd::Function<Leave> {
                               ? settled(gradients[0], end.spec, end.comm, end.gradient->placements())
                               : gradients[0];
     const auto* impl = dtensor_impl(gradient);
-    LOCKSTEP_CHECK(impl != nullptr && end.gradient != nullptr && equal_and_named_alike(*impl->spec(), *end.gradient),
-                   "[static_eager] the gradient of ", to_string(*end.spec), " is ",
-                   impl == nullptr ? "plain" : to_string(*impl->spec()), ", and was ",
-                   end.gradient == nullptr ? "not there" : to_string(*end.gradient),
-                   " when the step was recorded; record it again");
+    LOCKSTEP_CHECK(
+        impl != nullptr && end.gradient != nullptr && equal_and_named_alike(*impl->spec(), *end.gradient),
+        "[static_eager] the gradient of ", to_string(*end.spec), " is ",
+        impl == nullptr ? "plain" : to_string(*impl->spec()), ", and was ",
+        end.gradient == nullptr ? "not there" : to_string(*end.gradient),
+        " when the step was recorded; record it again");
     for (size_t r = 0; r < impl->locals().size(); ++r) locals[r] = impl->locals()[r].variable_data();
     return locals;
   }
@@ -125,8 +126,8 @@ std::string unlike(const End& end, const at::Tensor& tensor) {
     return spec != nullptr ? to_string(*spec) : defined ? "a plain tensor" : "undefined";
   };
   const auto* spec = impl == nullptr ? nullptr : impl->spec().get();
-  const bool alike = spec == end.spec.get() || (spec != nullptr && end.spec != nullptr &&
-                                                equal_and_named_alike(*spec, *end.spec));
+  const bool alike = spec == end.spec.get() ||
+                     (spec != nullptr && end.spec != nullptr && equal_and_named_alike(*spec, *end.spec));
   if (!alike || (impl == nullptr && tensor.defined()))
     return concat(text(spec, tensor.defined()), " in place of ", text(end.spec.get(), false));
   if (impl == nullptr) return "";

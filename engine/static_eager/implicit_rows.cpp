@@ -83,9 +83,9 @@ ParallelPlan implicit_rows(const StepLog& eager, std::string& on_the_way_back) {
     for (size_t k = 0; k < inputs.size(); ++k) {
       const auto index = number_of(entry, resolve(handle_of(entry)), inputs[k]);
       if (stretch == nullptr)
-        on_the_way_back += concat("# on the way back: ", name, ", input ", index, ": ",
-                                  to_string(*moves[k]->inputs[0].spec), " -> ",
-                                  moves[k]->outputs[0].spec->placements(), "\n");
+        on_the_way_back +=
+            concat("# on the way back: ", name, ", input ", index, ": ", to_string(*moves[k]->inputs[0].spec),
+                   " -> ", moves[k]->outputs[0].spec->placements(), "\n");
       else if (auto row = row_of(*moves[k], stretch->site->path, op, index);
                !row.to.empty() && std::find(rows.begin(), rows.end(), row) == rows.end())
         rows.push_back(std::move(row));

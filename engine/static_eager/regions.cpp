@@ -42,7 +42,8 @@ void Sites::find_regions(size_t ranks) {
     const auto exits = reach(*site, site->members);
     int64_t ops = 0;
     for (const auto* member : site->members) ops += member->ops;
-    if (exits > 0 && ranks > 1) site->demote("calls modules on DTensors, where a process hosts several ranks");
+    if (exits > 0 && ranks > 1)
+      site->demote("calls modules on DTensors, where a process hosts several ranks");
     if (ops < kOpsForOneExit * exits) site->demote("does little but call modules on DTensors");
   }
   for (auto& site : sites_)
@@ -98,7 +99,8 @@ at::Tensor Sites::run_static(Site& site, nn::Tensors inputs, const Forward& forw
     return forward(std::move(inputs));
   }
   ++static_calls;
-  return run_region(site, inputs, forward);
+  return logged(&site, -1, inputs,
+                [&](const nn::Tensors& given) { return run_region(site, given, forward); });
 }
 
 at::Tensor Sites::run_region(Site& site, const nn::Tensors& inputs, const Forward& forward) {
@@ -169,12 +171,12 @@ at::Tensor Sites::run_within(Site& site, SeenCall& seen, const nn::Tensors& inpu
     *turn_ = turn;
     running_ = running;
   });
-  const auto result = logged(site, region_->rank, inputs, forward);
+  const auto result = logged(&site, region_->rank, inputs, forward);
   LOCKSTEP_CHECK(turn_->next == seen.sizes.size(), "[static_eager] ", site.path, " has given sizes ",
                  turn_->next, " times, and ", seen.sizes.size(),
                  " times when the step was recorded; record it again");
-  LOCKSTEP_CHECK(!options_.every_op || running_->op == seen.ops.size(), "[static_eager] ", site.path, " has run ",
-                 running_->op, " ops, and ", seen.ops.size(),
+  LOCKSTEP_CHECK(!options_.every_op || running_->op == seen.ops.size(), "[static_eager] ", site.path,
+                 " has run ", running_->op, " ops, and ", seen.ops.size(),
                  " when the step was recorded; record it again");
   return result;
 }
@@ -201,7 +203,7 @@ at::Tensor Sites::leave_region(Site& site, const nn::Tensors& inputs, const Forw
                    "; record the step again");
     given.push_back(inputs[i].defined() ? leave({inputs[i]}, seen.given[i]) : at::Tensor());
   }
-  const auto result = forward(std::move(given));
+  const auto result = logged(nullptr, -1, given, forward);
   const auto why = unlike(seen.result, result);
   LOCKSTEP_CHECK(why.empty(), "[static_eager] the result of ", site.path, ": ", why,
                  "; record the step again");

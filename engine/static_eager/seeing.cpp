@@ -29,8 +29,9 @@ void note(const at::Tensor& gradient, End& end) {
 
 at::Tensor with_gradient_seen(const at::Tensor& result, const std::shared_ptr<SeenCall>& seen,
                               End SeenCall::*end) {
-  return nn::at_boundary({result}, [seen, end](nn::Tensors& gradients) { note(gradients[0], (*seen).*end); },
-                         /*held=*/false)[0];
+  return nn::at_boundary(
+      {result}, [seen, end](nn::Tensors& gradients) { note(gradients[0], (*seen).*end); },
+      /*held=*/false)[0];
 }
 
 // Those of a parameter lie alike in all calls, or they could not be added up on plain tensors.

@@ -49,13 +49,11 @@ Sites::Sites(nn::Module& model, const StaticEagerOptions& options) : options_(op
   for (const auto& [path, module] : model.named_modules()) {
     auto& site = sites_.emplace_back(Site{.module = module, .path = path, .hooks = module->hook_count()});
     by_module_[module] = &site;
-    module->run_by(
-        [this, &site](nn::Tensors inputs, const Forward& forward) {
-          return call(site, std::move(inputs), forward);
-        },
-        [this, &site](nn::Tensors inputs, const Forward& forward) {
-          return call_forward(site, std::move(inputs), forward);
-        });
+    module->run_by([this, &site](nn::Tensors inputs,
+                                 const Forward& forward) { return call(site, std::move(inputs), forward); },
+                   [this, &site](nn::Tensors inputs, const Forward& forward) {
+                     return call_forward(site, std::move(inputs), forward);
+                   });
   }
 }
 
@@ -88,7 +86,7 @@ at::Tensor Sites::call(Site& site, nn::Tensors inputs, const Forward& forward) {
   try {
     if (watch_ == Watch::kEnds) return see_call(site, std::move(inputs), forward);
     if (region_ && !is_member(site)) return leave_region(site, inputs, forward);
-    return forward(std::move(inputs));
+    return site.hooks == 0 ? forward(std::move(inputs)) : logged(nullptr, -1, inputs, forward);
   } catch (...) {
     if (failed_ == nullptr) failed_ = &site;
     throw;
@@ -97,7 +95,7 @@ at::Tensor Sites::call(Site& site, nn::Tensors inputs, const Forward& forward) {
 
 at::Tensor Sites::call_forward(Site& site, nn::Tensors inputs, const Forward& forward) {
   if (in_backward_pass()) site.demote("runs again on the way back");
-  if (watch_ == Watch::kOps) return logged(site, -1, inputs, forward);
+  if (watch_ == Watch::kOps) return logged(&site, -1, inputs, forward);
   if (watch_ == Watch::kEnds) return see_forward(site, std::move(inputs), forward);
   if (!region_) return run_static(site, std::move(inputs), forward);
   auto& seen = next_call(site);
@@ -105,13 +103,14 @@ at::Tensor Sites::call_forward(Site& site, nn::Tensors inputs, const Forward& fo
   return run_within(site, seen, inputs, forward);
 }
 
-at::Tensor Sites::logged(Site& site, int64_t rank, const nn::Tensors& inputs, const Forward& forward) {
+at::Tensor Sites::logged(Site* site, int64_t rank, const nn::Tensors& inputs, const Forward& forward) {
   if (log_ == nullptr) return forward(inputs);
-  if (&site == &sites_.front()) log_->nodes.emplace_back(log_->timeline.size(), kForward);
+  if (site == &sites_.front()) log_->nodes.emplace_back(log_->timeline.size(), kForward);
   const auto node = next_node();
   const auto entry = log_->timeline.size();
   const auto ended = c10::make_scope_exit([&] {
-    log_->stretches.push_back({&site, rank, node, next_node(), entry, log_->timeline.size()});
+    log_->stretches.push_back(
+        {site, region_ ? region_->site : site, rank, node, next_node(), entry, log_->timeline.size()});
   });
   return forward(inputs);
 }
@@ -137,7 +136,8 @@ void Sites::ends(at::ArrayRef<c10::IValue> results) {
     done.site = running_->site;
     done.rank = region_->rank;
   } else if (const auto* stretch = log_->of_node(log_->nodes.back().second); stretch != nullptr) {
-    done.site = stretch->site;
+    // What is added up there may be what comes from all of the region.
+    done.site = stretch->root;
     done.rank = stretch->rank;
   } else {
     return;

@@ -64,8 +64,8 @@ class Sites {
   at::Tensor run_region(Site& site, const nn::Tensors& inputs, const Forward& forward);
   at::Tensor run_on_rank(Site& site, int64_t rank, const nn::Tensors& locals, const Forward& forward);
   at::Tensor run_within(Site& site, SeenCall& seen, const nn::Tensors& inputs, const Forward& forward);
-  // A stretch of the log, if one is kept.
-  at::Tensor logged(Site& site, int64_t rank, const nn::Tensors& inputs, const Forward& forward);
+  // A stretch of the log, if one is kept. @param site null: of hooks
+  at::Tensor logged(Site* site, int64_t rank, const nn::Tensors& inputs, const Forward& forward);
   void check_history(SeenCall& seen, const at::Tensor& result, Nodes nodes);
   // Of plain ops, before and after them.
   void begins(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args);
@@ -82,9 +82,9 @@ class Sites {
   Site* failed_ = nullptr;  // innermost
   std::optional<Region> region_;
   std::optional<Running> running_;
-  int64_t eager_depth_ = 0;             // calls of which something had changed
-  ViewSizes::Turn* turn_ = nullptr;     // of the ViewSizes that is alive
-  std::string plain_;                   // the op that has begun
+  int64_t eager_depth_ = 0;          // calls of which something had changed
+  ViewSizes::Turn* turn_ = nullptr;  // of the ViewSizes that is alive
+  std::string plain_;                // the op that has begun
 };
 
 }  // namespace lockstep

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/static_eager/static_eager.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "engine/static_eager/implicit_rows.h"
 #include "engine/static_eager/sites.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/world/collectives.h"
 
 namespace lockstep {
 namespace {
@@ -49,61 +54,114 @@ CommPtr comm_of_model(const nn::Module& model) {
   throw Error("[static_eager] the model has no parameter that is a DTensor; parallelize it first");
 }
 
-// What each site does, by the log of an eager step, and which of them do what plain ops cannot.
+// What each site does, by the log of an eager step, and which of them do what plain ops cannot. What moves on
+// the way back may be a gradient that has left the module.
 void demote_by(const StepLog& eager) {
   for (size_t i = 0; i < eager.timeline.size(); ++i)
     if (auto* site = eager.of_entry(i); site != nullptr) {
       ++site->ops;
-      if (auto why = unlike_plain(eager.timeline[i]); !why.empty()) site->demote(std::move(why));
+      const auto& entry = eager.timeline[i];
+      if (entry.op == "lockstep::redistribute" && eager.forward_of(i) == nullptr) continue;
+      if (auto why = unlike_plain(entry); !why.empty()) site->demote(std::move(why));
     }
+}
+
+bool is_around(const Site& outer, const Site& inner) {
+  return &outer == &inner || outer.path.empty() || inner.path.starts_with(outer.path + ".");
 }
 
 // The innermost that is local of this one and those around it. @returns false: there is none
 bool demote_around(std::deque<Site>& sites, const Site& inner, const std::string& why) {
-  Site* found = nullptr;
-  for (auto& site : sites) {
-    const bool is_around = &site == &inner || site.path.empty() || inner.path.starts_with(site.path + ".");
-    if (site.is_local && is_around) found = &site;
-  }
-  if (found != nullptr) found->demote(why);
-  return found != nullptr;
+  const auto found = std::find_if(sites.rbegin(), sites.rend(),
+                                  [&](const Site& site) { return site.is_local && is_around(site, inner); });
+  if (found != sites.rend()) found->demote(why);
+  return found != sites.rend();
 }
 
-// What a step did on DTensors, eagerly, and another did on DTensors or on plain tensors; each op once. A site
-// that did otherwise is demoted. @returns whether any was
-bool demote_by(const StepLog& eager, const StepLog& trial, std::deque<Site>& sites, const Comm& comm) {
-  bool any = false, other = false;
-  const auto demote = [&](Site* site, const std::string& why) {
-    if (site == nullptr || !site->is_local) {
-      other = true;
+// Whose region it is that this one is in; null: it is in none.
+Site* root_of(std::deque<Site>& sites, const Site* inner) {
+  const auto has_it = [&](const Site& site) {
+    return site.is_local && std::find(site.members.begin(), site.members.end(), inner) != site.members.end();
+  };
+  const auto found = std::find_if(sites.begin(), sites.end(), has_it);
+  return found == sites.end() ? nullptr : &*found;
+}
+
+// What a step did on DTensors, on each hosted rank; and then what another has not done.
+class Open {
+ public:
+  Open(const StepLog& eager, const Comm& comm) : ranks_(comm.ranks.size()), comm_(comm) {
+    for (size_t r = 0; r < ranks_.size(); ++r)
+      for (size_t i = 0; i < eager.timeline.size(); ++i)
+        if (const auto& entry = eager.timeline[i]; !moves_nothing(entry))
+          ranks_[r].emplace(text(entry, r), i);
+  }
+  // @returns false: it was not done
+  bool close(const PlainOp& op) { return close(ranks_[as_size(op.rank)], op.text); }
+  bool close(const TimelineEntry& entry) {
+    bool all = true;
+    for (size_t r = 0; r < ranks_.size(); ++r) all &= close(ranks_[r], text(entry, r));
+    return all;
+  }
+  // The first one that is left.
+  std::optional<size_t> first() const {
+    std::optional<size_t> least;
+    for (const auto& rank : ranks_)
+      for (const auto& [text, entry] : rank)
+        if (!least || entry < *least) least = entry;
+    return least;
+  }
+
+ private:
+  using Texts = std::unordered_multimap<std::string, size_t>;
+  std::string text(const TimelineEntry& entry, size_t r) const {
+    return text_of(entry, r, comm_.positions[r]);
+  }
+  static bool close(Texts& texts, const std::string& done) {
+    const auto found = texts.find(done);
+    if (found == texts.end()) return false;
+    texts.erase(found);
+    return true;
+  }
+
+  std::vector<Texts> ranks_;
+  const Comm& comm_;
+};
+
+// Each op that a step did eagerly, another has done once, on DTensors or on plain tensors. If not, who did
+// otherwise first is demoted: what comes after goes by what he gave.
+void demote_by(const StepLog& eager, const StepLog& trial, std::deque<Site>& sites, const Comm& comm) {
+  Open open(eager, comm);
+  bool other = false;
+  for (const auto& entry : trial.timeline)
+    if (!moves_nothing(entry)) other |= !open.close(entry);
+  for (const auto& op : trial.plain)
+    if (op.rank >= 0 && !open.close(op)) {
+      op.site->demote(concat(op.text.substr(0, op.text.find(' ')), " does otherwise on plain tensors"));
       return;
     }
-    site->demote(why);
-    any = true;
-  };
-  for (size_t r = 0; r < comm.ranks.size(); ++r) {
-    std::unordered_multimap<std::string, size_t> open;
-    const auto text = [&](const TimelineEntry& entry) { return text_of(entry, r, comm.positions[r]); };
-    const auto close = [&](const std::string& done) {
-      const auto it = open.find(done);
-      if (it == open.end()) return false;
-      open.erase(it);
-      return true;
-    };
-    for (size_t i = 0; i < eager.timeline.size(); ++i) open.emplace(text(eager.timeline[i]), i);
-    for (const auto& entry : trial.timeline) other |= !close(text(entry));
-    for (const auto& op : trial.plain)
-      if (op.rank == static_cast<int64_t>(r) && !close(op.text))
-        demote(op.site, concat("does not on plain tensors what it does on DTensors: ", op.text));
-    for (const auto& [left, entry] : open)
-      demote(eager.of_entry(entry), concat("does on DTensors what it does not on plain ones: ", left));
-  }
-  if (other && !any)
-    for (auto& site : sites) {
-      any |= site.is_local;
-      site.demote("the step is another when it is run again");
+  const auto left = open.first();
+  if (left)
+    if (auto* root = root_of(sites, eager.of_entry(*left)); root != nullptr) {
+      root->demote(concat(eager.timeline[*left].op, " is not done on plain tensors"));
+      return;
     }
-  return any;
+  if (!left && !other) return;
+  for (auto& site : sites) site.demote("the step is another when it is run again");
+}
+
+// Which sites are local on all ranks: what one rank cannot, none does, or they would not meet.
+std::vector<bool> agreed(std::deque<Site>& sites, const Comm& comm) {
+  std::vector<uint8_t> demoted;
+  for (const auto& site : sites) demoted.push_back(!site.is_local);
+  const PerRank<at::Tensor> own(comm.ranks.size(), at::tensor(demoted, at::kByte));
+  all_gather(*comm.world, comm.whole, own, [&](size_t, const at::Tensor& other) {
+    for (size_t i = 0; i < sites.size(); ++i)
+      if (other.const_data_ptr<uint8_t>()[i] != 0) sites[i].demote("runs otherwise on another rank");
+  }).wait();
+  std::vector<bool> local;
+  for (const auto& site : sites) local.push_back(site.is_local);
+  return local;
 }
 
 }  // namespace
@@ -121,10 +179,12 @@ class StaticEager::Model {
     from.again();
     StepLog unused;
     sites.run(step, Watch::kEnds, unused, comm->context);
-    do {
+    for (auto before = agreed(sites.all(), *comm);; before = agreed(sites.all(), *comm)) {
       from.again();
       sites.find_regions(comm->ranks.size());
-    } while (!try_it(step, eager, *comm));
+      try_it(step, eager, *comm);
+      if (agreed(sites.all(), *comm) == before) break;
+    }
     sites.static_calls = 0;
     sites.eager_calls.clear();
   }
@@ -134,8 +194,8 @@ class StaticEager::Model {
   std::string comments;
 
  private:
-  // Whether the step runs statically as it did eagerly; if not, one site is local no more.
-  bool try_it(const std::function<void()>& step, const StepLog& eager, const Comm& comm) {
+  // Runs the step statically. If it does otherwise than eagerly, a site is local no more.
+  void try_it(const std::function<void()>& step, const StepLog& eager, const Comm& comm) {
     StepLog trial;
     try {
       sites.run(step, Watch::kStatic, trial, comm.context);
@@ -143,11 +203,12 @@ class StaticEager::Model {
       const auto* site = sites.failed();
       if (site == nullptr && !trial.nodes.empty())
         if (const auto* stretch = trial.of_node(trial.nodes.back().second)) site = stretch->site;
-      const auto why = concat("fails on plain tensors: ", std::string_view(error.what()).substr(0, 200));
+      const std::string_view said = error.what();
+      const auto why = concat("fails on plain tensors: ", said.substr(0, said.find('\n')));
       if (site == nullptr || !demote_around(sites.all(), *site, why)) throw;
-      return false;
+      return;
     }
-    return !demote_by(eager, trial, sites.all(), comm);
+    demote_by(eager, trial, sites.all(), comm);
   }
 };
 
@@ -183,10 +244,9 @@ const std::map<std::string, int64_t>& StaticEager::eager_calls() const {
 std::string to_string(const StaticEager& step) {
   auto text = to_string(step.plan());
   for (const auto& part : step.parts())
-    text += concat("# ", part.path.empty() ? "(the model)" : part.path, ": ",
-                   part.is_local ? concat("plain tensors, ", part.ops, " ops")
-                                 : concat("DTensors: ", part.why),
-                   "\n");
+    text += concat(
+        "# ", part.path.empty() ? "(the model)" : part.path, ": ",
+        part.is_local ? concat("plain tensors, ", part.ops, " ops") : concat("DTensors: ", part.why), "\n");
   return text + step.on_the_way_back();
 }
 

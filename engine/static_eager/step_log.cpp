@@ -113,11 +113,11 @@ std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results) {
 }
 
 std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
-  if (!entry.op.starts_with("aten::")) return concat(entry.op, " ", entry.implicit);
   std::vector<c10::IValue> constants;
   for (size_t i = 0; i < entry.args.size(); ++i)
     if (entry.tensors_per_arg[i] < 0) constants.push_back(entry.args[i]);
-  auto all = text_of_constants(handle_of(entry), constants);
+  const bool is_ours = !entry.op.starts_with("aten::");
+  auto all = is_ours ? concat(entry.op, " ", entry.implicit) : text_of_constants(handle_of(entry), constants);
   for (const auto& input : entry.inputs)
     if (is_wide(input, position)) all += text(input.digests[rank]);
   all += " ->";
@@ -126,16 +126,26 @@ std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
   return all;
 }
 
+bool moves_nothing(const TimelineEntry& entry) {
+  if (entry.op != "lockstep::redistribute") return false;
+  const auto &from = *entry.inputs[0].spec, &to = *entry.outputs[0].spec;
+  if (from.mesh() != to.mesh()) return false;
+  for (size_t d = 0; d < from.placements().size(); ++d)
+    if (from.placements()[d] != to.placements()[d] && from.mesh().shape()[d] > 1) return false;
+  return true;
+}
+
 std::string unlike_plain(const TimelineEntry& entry) {
+  if (moves_nothing(entry)) return "";
   if (entry.implicit) return "moves what an op reads";
   if (!entry.op.starts_with("aten::")) return concat("calls ", entry.op);
   if (entry.random_offset) return concat(entry.op, " draws");
   if (entry.outputs.empty()) return concat(entry.op, " reads a value");
   const bool runs_as_it_is =
       is_any_of(run_of(handle_of(entry)),
-                {local::stock, local::as_one_of_many, local::view, local::squeeze, local::as_view, local::sized,
-                 local::sized_as_input, local::sized_and_strided, local::sized_filled, local::filled,
-                 local::unless_empty, local::reduction, local::contraction});
+                {local::stock, local::as_one_of_many, local::view, local::squeeze, local::as_view,
+                 local::sized, local::sized_as_input, local::sized_and_strided, local::sized_filled,
+                 local::filled, local::unless_empty, local::reduction, local::contraction});
   const auto is_whole_row = [](const TensorRecord& t) { return t.spec == nullptr || !is_flat(*t.spec); };
   const bool flat = !std::all_of(entry.inputs.begin(), entry.inputs.end(), is_whole_row) ||
                     !std::all_of(entry.outputs.begin(), entry.outputs.end(), is_whole_row);

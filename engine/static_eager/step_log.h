@@ -12,9 +12,10 @@
 
 namespace lockstep {
 
-// A run of a module's forward(). Those of modules within it end before.
+// A run of a module's forward(), or a call with its hooks. Those within it end before.
 struct Stretch {
-  Site* site;
+  Site* site;                      // null: hooks'
+  Site* root;                      // of the region, if it is one
   int64_t rank;                    // hosted; -1: on DTensors, of all
   uint64_t first_node, last_node;  // before this one: the numbers of the nodes that autograd made meanwhile
   size_t first_entry, last_entry;  // of the timeline
@@ -23,17 +24,18 @@ struct Stretch {
 // An op on plain tensors, as a text that an entry of the timeline has, too, whose op did the same on a rank.
 struct PlainOp {
   std::string text;
-  Site* site;  // null: nobody's
+  Site* site;  // who is to be demoted if it is not what DTensors do
   int64_t rank;
 };
 
-inline constexpr auto kForward = std::numeric_limits<uint64_t>::max();  // the number of what adds to a leaf, too
+inline constexpr auto kForward =
+    std::numeric_limits<uint64_t>::max();  // the number of what adds to a leaf, too
 
 struct StepLog {
   Timeline timeline;
   // From this entry on: autograd's node, on the way back; or kForward.
   std::vector<std::pair<size_t, uint64_t>> nodes;
-  std::vector<Stretch> stretches;                  // in the order in which they end
+  std::vector<Stretch> stretches;  // in the order in which they end
   std::vector<PlainOp> plain;
 
   // The innermost one in which autograd made it. Null: in none.
@@ -56,6 +58,8 @@ std::string text_of_constants(const c10::OperatorHandle& op, at::ArrayRef<c10::I
 // Digests of what a plain op reads, or gives.
 std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results);
 
+// Whether it is a redistribution along mesh dimensions of one rank alone, which plain tensors need not do.
+bool moves_nothing(const TimelineEntry& entry);
 // Whether an op ran on each rank as libtorch's own does on plain tensors. If not, why.
 std::string unlike_plain(const TimelineEntry& entry);
 

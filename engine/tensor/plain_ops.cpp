@@ -23,9 +23,7 @@ PlainOps::~PlainOps() {
 void PlainOps::tell(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) {
   const auto* told = current;
   if (told == nullptr) return run();
-  const auto last = [&](size_t n) {
-    return at::ArrayRef<c10::IValue>(stack.data() + stack.size() - n, n);
-  };
+  const auto last = [&](size_t n) { return at::ArrayRef<c10::IValue>(stack.data() + stack.size() - n, n); };
   {
     const PlainGuard unseen;
     told->begins_(op, last(op.schema().arguments().size()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes that a program gives to views are those of whole tensors. Seen once, on DTensors, the same program
-// runs on what a rank has of them: there each is given the rank's own.
+// The sizes that a program gives to views are those of whole tensors. Seen once, on DTensors, the same
+// program runs on what a rank has of them: there each is given the rank's own.
 #pragma once
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -30,8 +30,8 @@ class ViewSizes {
   // Whose calls they are at the moment.
   struct Turn {
     std::vector<SizedCall>* calls = nullptr;  // null: they pass as they are
-    int64_t rank = -1;                        // of the hosted ones: its calls are those, in turn; -1: DTensors, and
-                                              // their calls are appended
+    int64_t rank = -1;  // of the hosted ones: its calls are those, in turn; -1: DTensors, and
+                        // their calls are appended
     size_t next = 0;
   };
   Turn turn;

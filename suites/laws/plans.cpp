@@ -19,6 +19,8 @@
 namespace lockstep::suites {
 namespace {
 
+constexpr const char* kAs[] = {"as it stands", "in buffers", "optimized", "hoisted", "statically"};
+
 Failed fails(const Parallelizing& p, const std::string& verdict, const std::string& op,
              const std::string& text) {
   return failed("plans", verdict, op, "-", dtype_name(p.dtype), text);
@@ -113,12 +115,12 @@ EngineResult run_plans(const WorldPtr& world, const oracle::Case& c) {
   return parallelized(world, parallelizing_of(c));
 }
 
-// What is in buffers or optimized is held against the plan as it stands, and that against one device; what is
-// hoisted, whose sums are others, against one device itself.
+// What is in buffers, optimized or runs statically is held against the plan as it stands, and that against
+// one device; what is hoisted, whose sums are others, against one device itself.
 Outcome judge_plans(const oracle::Case& c, EngineUnderTest& engine) {
   const auto p = parallelizing_of(c);
   auto stands = p;
-  if (p.as == kInBuffers || p.as == kOptimized) stands.as = kAsItStands;
+  if (p.as != kHoisted) stands.as = kAsItStands;
   const ForkRng keep;
   EngineResult result, other;
   if (auto failure = fails_to_run(case_of(stands), engine, result)) return *std::move(failure);
@@ -130,7 +132,7 @@ Outcome judge_plans(const oracle::Case& c, EngineUnderTest& engine) {
   if (stands.as == p.as) return passed;
   if (auto failure = fails_to_run(c, engine, other)) return *std::move(failure);
   if (const auto why = unlike(result, other); !why.empty())
-    return fails(p, "unequal", "", concat(p.as == kInBuffers ? "in buffers: " : "optimized: ", why));
+    return fails(p, "unequal", "", concat(kAs[as_size(p.as)], ": ", why));
   return passed;
 }
 

@@ -198,7 +198,7 @@ Parallelizing any_parallelizing(uint64_t run_seed, int64_t index) {
   if (draw.chance(25)) add_annotation(draw, p);
   if (draw.chance(25)) add_op(draw, p);
   for (int64_t n = draw.between(0, 8); n > 0; --n) add_rows(p, {any_row(draw, p)});
-  p.as = draw.weighted<int64_t>({{4, kAsItStands}, {4, kOptimized}, {2, kHoisted}});
+  p.as = draw.weighted<int64_t>({{4, kAsItStands}, {4, kOptimized}, {2, kHoisted}, {3, kStatically}});
   return p;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/nn/checkpoint.h"
 #include "engine/plan/optimize.h"
 #include "engine/plan/parallelize.h"
+#include "engine/static_eager/static_eager.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
@@ -45,6 +46,15 @@ std::string unlike_annotations(const Parallelizing& p, const nn::Module& model, 
                     " sums are made so: ", row);
   }
   return "";
+}
+
+// @returns the loss
+at::Tensor pass(nn::Module& model, const at::Tensor& x, bool is_last) {
+  if (auto* gradients = model.attached<PlannedGradients>()) gradients->set_requires_gradient_sync(is_last);
+  const auto y = model(x);
+  const auto loss = (y * y).mean();
+  loss.backward();
+  return loss.detach();
 }
 
 struct Ran {
@@ -125,6 +135,22 @@ Ran run_optimized(const WorldPtr& world, const Parallelizing& p, const Paralleli
   return after;
 }
 
+// Every other case with all ops compared.
+Ran run_statically(const WorldPtr& world, const Parallelizing& p, const ParallelizingFault& fault) {
+  generator() = {{p.seed, 0}, p.device};
+  Ran ran;
+  ran.plan = p.plan;
+  const auto mesh =
+      init_device_mesh(p.mesh.device_type(), p.mesh.shape(), p.mesh.names(), counting(world, ran.traffic));
+  const auto model = model_of(p);
+  parallelize(*model, mesh, p.plan, {.in_buffers = false, .bucket_bytes = p.bucket});
+  const auto x = parameter(distribute_tensor(p.x().to(p.mesh.device_type()), mesh, p.cut, {}, std::nullopt));
+  const StaticEager statically(*model, [&] { pass(*model, x, true); }, {OnChange::kError, p.seed % 2 == 0});
+  if (fault.seen != nullptr) fault.seen(*model);
+  ran.ends = ends_of(*model, x, train(*model, x, p, fault));
+  return ran;
+}
+
 // Where gradients are added up depends on who looks at them: a hook's input has its sum first.
 void hook_alike(const Parallelizing& p, nn::Module& model, const ParallelPlan& plan) {
   for (const auto& row : plan.rows())
@@ -190,14 +216,7 @@ nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p
   for (int64_t step = 0; step < p.steps; ++step) {
     x.mutable_grad().reset();
     model.zero_grad();
-    for (int64_t pass = 0; pass < p.passes; ++pass) {
-      if (auto* gradients = model.attached<PlannedGradients>())
-        gradients->set_requires_gradient_sync(pass + 1 == p.passes);
-      const auto y = model(x);
-      const auto loss = (y * y).mean();
-      loss.backward();
-      losses.push_back(loss.detach());
-    }
+    for (int64_t n = 1; n <= p.passes; ++n) losses.push_back(pass(model, x, n == p.passes));
     if (fault.after_backward != nullptr) fault.after_backward(model);
     const at::NoGradGuard no_grad;
     for (const auto& parameter : model.parameters())
@@ -216,8 +235,9 @@ nn::Tensors ends_of(const nn::Module& model, const at::Tensor& x, const nn::Tens
 }
 
 EngineResult parallelized(const WorldPtr& world, const Parallelizing& p, const ParallelizingFault& fault) {
-  auto ran = p.as == kOptimized || p.as == kHoisted ? run_optimized(world, p, fault)
-                                                    : run_once(world, p, p.plan, true, fault);
+  auto ran = p.as == kStatically                      ? run_statically(world, p, fault)
+             : p.as == kOptimized || p.as == kHoisted ? run_optimized(world, p, fault)
+                                                      : run_once(world, p, p.plan, true, fault);
   EngineResult result;
   result.acted.push_back(to_string(ran.plan));
   for (const auto& move : ran.traced.moves) {

@@ -113,7 +113,7 @@ const OptionTable<Parallelizing> kOptions = {
     "plans",
     {
         // by name
-        {"as", &Parallelizing::as, 0, 3},
+        {"as", &Parallelizing::as, 0, 4},
         {"bucket", &Parallelizing::bucket, 1, 100000},
         {"examples", &Parallelizing::examples, 1, 32},
         {"passes", &Parallelizing::passes, 1, 3},

@@ -9,7 +9,7 @@
 namespace lockstep::suites {
 
 // How a plan is applied.
-inline constexpr int64_t kAsItStands = 0, kInBuffers = 1, kOptimized = 2, kHoisted = 3;
+inline constexpr int64_t kAsItStands = 0, kInBuffers = 1, kOptimized = 2, kHoisted = 3, kStatically = 4;
 
 struct Parallelizing {
   // The model, as that of a Sharding.

@@ -12,6 +12,7 @@ struct ParallelizingFault {
   void (*applied)(ParallelPlan& plan) = nullptr;        // in place of the case's
   void (*optimized)(ParallelPlan& plan) = nullptr;      // what is left of it
   void (*placed)(nn::Module& model) = nullptr;          // after parallelize
+  void (*seen)(nn::Module& model) = nullptr;            // after a step has been seen that runs statically
   void (*after_backward)(nn::Module& model) = nullptr;  // in each step
 };
 
