@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/values/error.h"
+#include "suites/train/llama.h"
 
 namespace lockstep::suites {
 namespace {
