@@ -442,10 +442,6 @@ def optimizers_section(numbers):
     return optimizer_numbers.section(numbers["optimizers"], table, farthest) if "optimizers" in numbers else ""
 
 
-def zoo_section(numbers):
-    return zoo_numbers.section(numbers["zoo"], table) if "zoo" in numbers else ""
-
-
 def ablation_section(numbers):
     return optimizer_numbers.ablation_section(numbers["ablation"], table) if "ablation" in numbers else ""
 
@@ -454,7 +450,8 @@ def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
-            + draws_section(numbers) + zoo_section(numbers) + optimizers_section(numbers) + ablation_section(numbers)
+            + draws_section(numbers) + zoo_numbers.section(numbers, table) + optimizers_section(numbers)
+            + ablation_section(numbers)
             + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
             + planner_section(numbers) + fsdp_section(numbers) + step_section(numbers)
             + mutants_section(numbers))

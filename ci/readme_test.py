@@ -175,7 +175,7 @@ class Numbers(unittest.TestCase):
                 if mesh:
                     zoo_numbers.plan_file(model, mesh).write_text("# lockstep show plan\n\na row\n another\n")
             db.close()
-        text = readme.zoo_section(readme.measure_zoo(*map(self.path, zoo_numbers.MODELS)))
+        text = zoo_numbers.section(readme.measure_zoo(*map(self.path, zoo_numbers.MODELS)), readme.table)
         one = "1 equal, 1 explained, 1 not; 0"
         self.assertIn(f"| TP | `sp:1,tp:2` | 2 | {one} | {one} | {one} |\n", text)
         self.assertIn(f"| EP | `ep:2` | 2 | N/A: no experts | {one} | N/A: no experts |\n", text)

@@ -63,7 +63,10 @@ def verdict_text(row):
     return f"{equal} equal, {row['explained']} explained{wrong}; {row['max_loss_abs']:.2g}"
 
 
-def section(zoo, table):
+def section(numbers, table):
+    if "zoo" not in numbers:
+        return ""
+    zoo = numbers["zoo"]
     ranks = {plan: 1 for plan in MESHES}
     for plan, mesh in MESHES.items():
         for dim in mesh.split(","):
