@@ -14,7 +14,7 @@ struct PlanTexts {
   const char* cut;        // along tp
   const char* pieces;     // what lies between, on pieces of the sequence
   const char* whole;      // or whole; the gradients of what each rank has used are then added up
-  const char* uneven;     // heads that ranks do not share evenly: whole wherever views fold them
+  const char* uneven;     // heads that are not shards of a view's: whole wherever views fold them
   const char* sequences;  // along sp
 };
 
@@ -107,11 +107,22 @@ ParallelPlan without_layers(const ParallelPlan& plan, const std::string& layers)
   return ParallelPlan(std::move(rows));
 }
 
+// One rank's pieces of c_attn are what a view takes for shards of the three.
+bool heads_are_shards(const ModelOptions& o, int64_t ranks) {
+  return o.heads % ranks == 0 && o.kv_heads % ranks == 0 &&
+         (ranks > 1 || o.architecture != Architecture::kGpt2);
+}
+
+// Whether a mesh dimension cuts sequences.
+bool cuts_sequences(const DeviceMesh& mesh, size_t dim) {
+  return mesh.names()[dim] == "sp" && mesh.shape()[dim] > 1;
+}
+
 ParallelPlan tensor_plan(const PlanTexts& texts, const ModelOptions& o, const DeviceMesh& mesh) {
   const int64_t ranks = mesh.size(mesh.dim_index("tp"));
   auto plan = parse_plan(texts.cut);
   plan += parse_plan(has_dim(mesh, "sp") ? texts.whole : texts.pieces);
-  if (o.heads % ranks != 0 || o.kv_heads % ranks != 0) plan += parse_plan(texts.uneven);
+  if (!heads_are_shards(o, ranks)) plan += parse_plan(texts.uneven);
   return plan;
 }
 
@@ -122,8 +133,11 @@ ParallelPlan model_plan(const ModelOptions& o, const DeviceMesh& mesh) {
   const auto layers = concat(layers_path(o), "\\.");
   ParallelPlan plan;
   if (has_dim(mesh, "tp")) plan += tensor_plan(texts, o, mesh);
-  if (has_dim(mesh, "sp")) plan += parse_plan(texts.sequences);
-  if (has_dim(mesh, "sp") && o.experts > 0) plan += parse_plan(kMixtureBesideSequences);
+  for (size_t d = 0; d < mesh.names().size(); ++d) {
+    if (!cuts_sequences(mesh, d)) continue;
+    plan += parse_plan(texts.sequences);
+    if (o.experts > 0) plan += parse_plan(kMixtureBesideSequences);
+  }
   if (has_dim(mesh, "ep")) plan += expert_parallel(concat(layers, "\\d+\\.mlp\\.experts"), "ep");
   if (has_dim(mesh, "fsdp")) {
     plan += fully_sharded(concat(layers, "\\d+"), "fsdp");
@@ -148,8 +162,8 @@ void parallelize_model(nn::Module& model, const ModelOptions& options, const Mes
 Placements batch_placements(const DeviceMesh& mesh) {
   Placements result(static_cast<size_t>(mesh.ndim()), Shard{0});
   for (size_t d = 0; d < result.size(); ++d) {
-    if (mesh.names()[d] == "tp") result[d] = Replicate{};
-    if (mesh.names()[d] == "sp") result[d] = Shard{1};
+    if (mesh.names()[d] == "tp" || mesh.names()[d] == "sp") result[d] = Replicate{};
+    if (cuts_sequences(mesh, d)) result[d] = Shard{1};
   }
   return result;
 }

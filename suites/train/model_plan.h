@@ -12,7 +12,7 @@ namespace lockstep::suites {
 // - tp: linears by columns and by rows in turn, heads, table of tokens and loss by vocabulary; what lies
 //   between is on pieces of the sequence (Megatron's TP+SP), or whole where the mesh has sp, too (TP);
 // - sp: tokens and all that is made of them on pieces of the sequence, the keys and values that a piece asks
-//   for gathered; "sp:1,tp:2" is TP alone;
+//   for gathered; one rank cuts nothing, so that "sp:1,tp:2" is TP alone;
 // - ep: experts, each rank has some;
 // - fsdp: parameters, those of each layer in a buffer, and then the rest.
 // Along the others parameters are replicated. Heads that the ranks of tp do not share evenly are cut
