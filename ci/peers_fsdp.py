@@ -23,7 +23,7 @@ from torch.distributed.fsdp import fully_shard  # noqa: E402
 
 from free_port import free_port  # noqa: E402
 
-# suites/train/llama_options.h, "tiny"; suites/train/train.h
+# suites/train/model_options.h, "tiny"; suites/train/train.h
 HIDDEN, LAYERS, HEADS, KV_HEADS, MLP, VOCABULARY, SEQUENCE, BATCH = 128, 2, 16, 8, 250, 257, 128, 8
 HEAD = HIDDEN // HEADS
 

@@ -6,14 +6,14 @@ function of that file. What stands there was measured, or the check fails. ci/nu
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
                   hosted DB JSON | planner JSON | fsdp JSON | step WEAK_JSON STRONG_JSON |
                   mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB |
-                  optimizers ADAMW_DB ADAMW_8BIT_DB MUON_DB | ablation JSON BENCH_DB
+                  optimizers ADAMW_DB ADAMW_8BIT_DB MUON_DB | ablation JSON BENCH_DB | zoo LLAMA_DB MIXTRAL_DB GPT2_DB
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
 import json, math, pathlib, re, sqlite3, sys
 from statistics import median
 from urllib.parse import quote
-import optimizer_numbers
+import optimizer_numbers, zoo_numbers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
@@ -143,6 +143,10 @@ STEP = re.compile(r"hosted ranks, (?P<way>[a-z ]+), (?P<ranks>\d+) of them: a st
 def measure_optimizers(adamw, adamw_8bit, muon):
     return {"optimizers": optimizer_numbers.measure(
         {"adamw": Store(adamw), "adamw-8bit": Store(adamw_8bit), "muon": Store(muon)})}
+
+
+def measure_zoo(llama, mixtral, gpt2):
+    return {"zoo": zoo_numbers.measure({"llama": Store(llama), "mixtral": Store(mixtral), "gpt2": Store(gpt2)})}
 
 
 def measure_ablation(turns, bench):
@@ -446,7 +450,8 @@ def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
             f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
-            + draws_section(numbers) + optimizers_section(numbers) + ablation_section(numbers)
+            + draws_section(numbers) + zoo_numbers.section(numbers, table) + optimizers_section(numbers)
+            + ablation_section(numbers)
             + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
             + planner_section(numbers) + fsdp_section(numbers) + step_section(numbers)
             + mutants_section(numbers))
@@ -464,7 +469,7 @@ def replace_section(page, section):
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
          "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner, "fsdp": measure_fsdp,
          "step": measure_step, "mutants": measure_mutants, "worlds": measure_worlds,
-         "optimizers": measure_optimizers, "ablation": measure_ablation}
+         "optimizers": measure_optimizers, "ablation": measure_ablation, "zoo": measure_zoo}
 
 
 def main(command="", *stores):

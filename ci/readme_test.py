@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """From rows in a store to the text of the README."""
-import json, pathlib, struct, tempfile, unittest
-import readme
+import json, pathlib, sqlite3, struct, tempfile, unittest
+import readme, zoo_numbers
 from testing_store import insert, insert_run, new_store
 
 README = """a
@@ -156,6 +156,37 @@ class Numbers(unittest.TestCase):
         text = readme.optimizers_section(readme.measure_optimizers(*map(self.path, names)))
         self.assertIn("| muon | 2.2500000 | 2.5000000 | 2.7500000 | 0.25 | 2 of 2 | 1.5 MB | 1.5 MB |", text)
         self.assertIn("| llama tiny | adamw | dp:4 | single-device | 1 of 2 |", text)
+
+    def test_zoo_is_every_model_under_every_plan(self):
+        """Catches: a plan of another model's, a step that nobody judged, comments counted as lines of a plan."""
+        self.addCleanup(setattr, zoo_numbers, "PLANS", zoo_numbers.PLANS)
+        zoo_numbers.PLANS = self.folder
+        for model in zoo_numbers.MODELS:
+            db = new_store(self.path(model))
+            run = insert_run(db, command=f"lockstep curves {model}")
+            for mesh in ("", *zoo_numbers.MESHES.values()):
+                if not zoo_numbers.applies(model, mesh):
+                    continue
+                curve = insert(db, "curve", run=run, name=f"{mesh} single-device", model=model, variant="init+dropout",
+                               mesh=mesh, policy="single-device", lane="exact", dtype="f32", reference=int(mesh == ""))
+                for step, verdict in ((1, "equal"), (2, "explained"), (3, "different")):
+                    insert(db, "curve_point", curve=curve, step=step, loss_bits=bits(2), grad_norm_bits=0, loss=2,
+                           grad_norm=0, chain=bytes(16), verdict=verdict if mesh else None)
+                if mesh:
+                    zoo_numbers.plan_file(model, mesh).write_text("# lockstep show plan\n\na row\n another\n")
+            db.close()
+        text = zoo_numbers.section(readme.measure_zoo(*map(self.path, zoo_numbers.MODELS)), readme.table)
+        one = "1 equal, 1 explained, 1 not; 0"
+        self.assertIn(f"| TP | `sp:1,tp:2` | 2 | {one} | {one} | {one} |\n", text)
+        self.assertIn(f"| EP | `ep:2` | 2 | N/A: no experts | {one} | N/A: no experts |\n", text)
+        self.assertIn(f"| DP x ZeRO-3 x SP x TP | `dp_replicate:2,fsdp:2,sp:2,tp:2` | 16 | {one} |", text)
+        self.assertIn("| EP | N/A: no experts | 2 | N/A: no experts |\n", text)
+        self.assertIn("| veScale, each of its models | 29 to 38 |", text)
+        db = sqlite3.connect(self.path("gpt2"))
+        db.execute("UPDATE curve_point SET verdict = NULL WHERE step = 2")
+        db.commit()
+        with self.assertRaisesRegex(readme.Missing, "a verdict on each step of gpt2"):
+            readme.measure_zoo(*map(self.path, zoo_numbers.MODELS))
 
     def test_ablation_is_beside_the_papers(self):
         """Catches: counts of another part, throughput the other way round."""

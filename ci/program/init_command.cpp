@@ -112,8 +112,9 @@ void add_init(CLI::App& app, Chosen& chosen) {
       app, chosen, "init",
       "Draw a model's parameters in their shards under each policy; compare with one device", init);
   flags.command = chosen.command_line;
-  init_app.add_option("model", flags.model, "Model: llama or mixtral")->required();
-  init_app.add_option("--preset", flags.preset, "tiny (default), odd or 8b; of mixtral gpt-oss, not 8b");
+  init_app.add_option("model", flags.model, "Model: llama, mixtral or gpt2")->required();
+  init_app.add_option("--preset", flags.preset,
+                      "tiny (default) or odd; of llama 8b, of mixtral gpt-oss, of gpt2 124m, too");
   init_app.add_option("--mesh", flags.mesh, "For example tp:8, dp:2,tp:4 or fsdp:4")->required();
   init_app.add_option(
       "--policies", flags.policies,

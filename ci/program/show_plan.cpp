@@ -3,7 +3,7 @@
 #include "ci/program/show.h"
 #include "engine/plan/parallelize.h"
 #include "engine/values/error.h"
-#include "suites/train/llama.h"
+#include "suites/train/model_plan.h"
 
 namespace lockstep::program {
 namespace {
@@ -33,14 +33,13 @@ Shown show_plan(const ShowRequest& request) {
   const auto mesh = parse_mesh(request.mesh);
   const auto plan = request.path.empty() ? suites::model_plan(options, mesh) : load_plan(request.path);
   auto text = to_string(plan);
-  suites::Llama model(options);
-  const auto one_rank = lone_world(mesh.size(), 0);
-  parallelize(model, init_device_mesh(c10::kMeta, mesh.shape(), mesh.names(), one_rank), plan);
+  const auto model = suites::make_model(options);
+  parallelize(*model, init_device_mesh(mesh.shape(), mesh.names(), lone_world(mesh.size(), 0)), plan);
   auto rows = nlohmann::json::array(), hooks = nlohmann::json::array();
   for (const auto& row : plan.rows()) rows.push_back(json_of(row));
-  for (const auto& [path, when, what] : model.hooks())
+  for (const auto& [path, when, what] : model->hooks())
     hooks.push_back({{"module", path}, {"when", when}, {"what", what}});
-  if (request.hooks) text += (text.empty() ? "" : "\n") + nn::to_string(model.hooks());
+  if (request.hooks) text += (text.empty() ? "" : "\n") + nn::to_string(model->hooks());
   if (!text.empty()) text.pop_back();
   return {std::move(text),
           {{"model", request.model},

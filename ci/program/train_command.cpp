@@ -38,7 +38,7 @@ struct Flags {
   std::string without = "nothing";
   std::string policy = "single-device", numerics, device = "cpu", device_model;
   std::string db = "lockstep.db", report, log_hashes;
-  bool no_baselines = false;
+  bool no_baselines = false, judge_all = false;
   int64_t jobs = 0, ranks = 0, hang = 600;
   std::string command, world = "local";
   // What must hold before another lane, or another process, begins.
@@ -213,6 +213,7 @@ int curves(const CurvesFlags& flags) {
   options.train = options_of(flags);
   options.meshes = parse_meshes(flags.mesh, options.train.on);
   options.baselines = !flags.no_baselines;
+  options.judges_all = flags.judge_all;
   options.team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
   options.jobs = options.team.in_turn || flags.on_cuda() ? 1
                  : flags.jobs > 0                        ? flags.jobs
@@ -272,8 +273,8 @@ int curves(const CurvesFlags& flags) {
 void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   flags.command = chosen.command_line;
   auto& t = flags.train;
-  app.add_option("model", t.model, "Model: llama or mixtral");
-  app.add_option("--preset", t.preset, "tiny (default) or odd; of mixtral gpt-oss, too");
+  app.add_option("model", t.model, "Model: llama, mixtral or gpt2");
+  app.add_option("--preset", t.preset, "tiny (default) or odd; of mixtral gpt-oss, of gpt2 124m, too");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
   app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");
@@ -342,6 +343,9 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->join();
   curves_app.add_flag("--no-baselines", asked.no_baselines,
                       "Only the single device's random stream, no other policy");
+  curves_app.add_flag(
+      "--judge-all", asked.judge_all,
+      "Judge every step op by op, not only steps 1 to 3, every 50th and the first that differs");
   curves_app.add_option("--jobs", asked.jobs, "Runs at a time (default: one for each processor)")
       ->check(CLI::Range(0, 256));
   curves_app.add_option("--log-hashes", asked.log_hashes,

@@ -29,7 +29,7 @@ at::Tensor rotate_half(const at::Tensor& x) {
 }  // namespace
 
 AttentionCore::AttentionCore(const AttentionOptions& options)
-    : scale_(1.0 / std::sqrt(static_cast<double>(options.head_dim()))) {
+    : scale_(1.0 / std::sqrt(static_cast<double>(options.head_dim()))), dropout_(options.dropout) {
   add_buffer("mask", [n = options.max_sequence, dtype = options.dtype](at::Device device) {
     const auto everywhere = at::TensorOptions(dtype).device(device);
     return at::full({n, n}, -std::numeric_limits<double>::infinity(), everywhere).triu(1);
@@ -41,7 +41,7 @@ at::Tensor AttentionCore::forward(const Tensors& inputs) {
   const int64_t n = q.size(2);
   const auto mask = buffer("mask").narrow(0, 0, n).narrow(1, 0, n).to(q.scalar_type());
   const auto scores = at::matmul(q * scale_, k.transpose(2, 3)) + mask;
-  return at::matmul(scores.softmax(-1), v);
+  return at::matmul(at::dropout(scores.softmax(-1), dropout_, is_training()), v);
 }
 
 Attention::Attention(const AttentionOptions& options) : options_(options) {

@@ -12,13 +12,14 @@ struct AttentionOptions {
   double rope_base = 500000;
   at::ScalarType dtype = at::kFloat;
 
-  int64_t head = 0;  // features of one; 0: hidden / heads
+  int64_t head = 0;    // features of one; 0: hidden / heads
+  double dropout = 0;  // of the weights of values
 
   int64_t head_dim() const { return head > 0 ? head : hidden / heads; }
 };
 
-// softmax(q k^T / sqrt(head_dim) + mask) v on [batch, heads, sequence, head_dim]: the inner product of
-// Attention, a module of its own so that its inputs can be placed. Buffer `mask` [max_sequence,
+// dropout(softmax(q k^T / sqrt(head_dim) + mask)) v on [batch, heads, sequence, head_dim]: the inner product
+// of Attention, a module of its own so that its inputs can be placed. Buffer `mask` [max_sequence,
 // max_sequence]: 0 and -inf, causal.
 class AttentionCore : public Module {
  public:
@@ -28,7 +29,7 @@ class AttentionCore : public Module {
   at::Tensor forward(const Tensors& inputs) override;
 
  private:
-  double scale_;
+  double scale_, dropout_;
 };
 
 // q_proj, k_proj, v_proj, core, o_proj. Buffers `cos`, `sin` [max_sequence, rotary], rotary = the largest

@@ -36,7 +36,7 @@ const Way kWays[] = {
 TrainOptions options_of(const Way& way, int64_t ranks) {
   const int64_t tp = way.tp(ranks), dp = ranks / tp;
   TrainOptions options;
-  options.sizes = LlamaOptions{.heads = 2 * tp, .kv_heads = tp, .head = 8, .mlp = 64 * tp};
+  options.sizes = ModelOptions{.heads = 2 * tp, .kv_heads = tp, .head = 8, .mlp = 64 * tp};
   options.batch = 2 * dp;
   options.sequence = 8;
   if (dp == 1 || tp == 1)

@@ -26,7 +26,7 @@ Plant with_training(TrainFault fault) {
 }
 
 template <class Each>
-void each_attention(Llama& model, Each each) {
+void each_attention(nn::Module& model, Each each) {
   for (const auto& [path, module] : model.named_modules())
     if (path.ends_with(".self_attn")) each(*module);
 }
@@ -41,7 +41,7 @@ at::Tensor one_later(const nn::Module& attention, const at::Tensor& keys) {
   return at::cat({turned, keys.narrow(-1, 2 * half, rest)}, -1);
 }
 
-void keys_one_late(Llama& model) {
+void keys_one_late(nn::Module& model) {
   each_attention(model, [](nn::Module& attention) {
     attention.child("core").register_forward_pre_hook([&attention](nn::Module&, nn::Tensors& inputs) {
       inputs.at(1) = one_later(attention, inputs.at(1));
@@ -59,7 +59,7 @@ at::Tensor dealt_out(const at::Tensor& heads, int64_t kv_heads) {
   return at::cat(dealt, 1);
 }
 
-void heads_dealt_out(Llama& model) {
+void heads_dealt_out(nn::Module& model) {
   each_attention(model, [](nn::Module& attention) {
     attention.child("core").register_forward_pre_hook([&attention](nn::Module&, nn::Tensors& inputs) {
       const int64_t kv_heads = attention.parameter("k_proj.weight").size(0) / inputs.at(1).size(3);
@@ -68,7 +68,7 @@ void heads_dealt_out(Llama& model) {
   });
 }
 
-void drops_in_evaluation(Llama& model) {
+void drops_in_evaluation(nn::Module& model) {
   for (const auto& [path, module] : model.named_modules())
     if (path.ends_with("dropout"))
       module->register_forward_hook([](nn::Module& dropout, const Tensors&, at::Tensor& output) {

@@ -15,7 +15,7 @@
 #include "suites/fsdp/buffer_costs.h"
 #include "suites/fsdp/padding.h"
 #include "suites/fsdp/sharded_model.h"
-#include "suites/train/llama.h"
+#include "suites/train/model_plan.h"
 
 namespace lockstep::suites {
 namespace {

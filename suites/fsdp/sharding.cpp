@@ -105,8 +105,9 @@ void check(const Sharding& s) {
       "[fsdp] among:", s.among, " is a divisor of the ranks along fsdp between 1 and all, ",
       "where parameters are cut after forward");
   for (const auto& dim : names)
-    LOCKSTEP_CHECK(dim != "ep" && std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
-                   "[fsdp] the mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
+    LOCKSTEP_CHECK(
+        dim != "ep" && dim != "sp" && std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
+        "[fsdp] the mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, tp");
 }
 
 // Collects those that fit and differ.

@@ -13,7 +13,7 @@ std::vector<fsdp::StepGroup> step_groups(const ModelTable& model, const Coarse& 
   return groups;
 }
 
-std::vector<fsdp::StepGroup> step_groups(const LlamaOptions& options) {
+std::vector<fsdp::StepGroup> step_groups(const ModelOptions& options) {
   std::vector<fsdp::StepGroup> groups{{{}, 1, 1}, {{}, options.layers}};
   for (const auto& [path, parameter] : Llama(options).named_parameters()) {
     if (!path.starts_with("layers."))

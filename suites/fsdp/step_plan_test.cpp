@@ -7,6 +7,7 @@
 #include "suites/fsdp/step_groups.h"
 #include "suites/train/llama.h"
 #include "suites/train/memory.h"
+#include "suites/train/model_plan.h"
 
 namespace lockstep::suites {
 namespace {
@@ -210,7 +211,7 @@ TEST(StepPlan, IsWhatHsdpDoes) {
 }
 
 // A step of a LLaMA of three layers.
-Counted counted_llama(const LlamaOptions& options, const StepOptions& o) {
+Counted counted_llama(const ModelOptions& options, const StepOptions& o) {
   TrafficByOp traffic;
   const auto mesh = mesh_of(o, counting(local_world(o.shards), traffic));
   Llama model(options);
@@ -224,7 +225,7 @@ Counted counted_llama(const LlamaOptions& options, const StepOptions& o) {
 
 // Catches: what linears do not show: tables, tensors of one row, a loss that moves something itself.
 TEST(StepPlan, IsWhatALlamaDoes) {
-  const LlamaOptions options{.layers = 3};
+  const ModelOptions options{.layers = 3};
   for (const int64_t shards : {2, 3, 4, 8, 64})
     for (const auto& setup : setups(shards)) {
       if (setup.options.policy.param_dtype) continue;
@@ -237,7 +238,7 @@ TEST(StepPlan, IsWhatALlamaDoes) {
 // before it comes, with as many bytes. Catches: any other gradient that does so, bytes of a norm that are
 // counted in its own dtype.
 TEST(StepPlan, IsWhatALlamaDoesInMixedPrecisionButForNorms) {
-  const LlamaOptions options{.layers = 3};
+  const ModelOptions options{.layers = 3};
   const int64_t norms = 2 * options.layers + 1;
   for (const int64_t shards : {2, 3, 8, 64}) {
     SCOPED_TRACE(concat(shards, " ranks"));

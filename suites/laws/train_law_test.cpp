@@ -34,7 +34,7 @@ TrainOptions tiny(const char* mesh, OptimizerKind optimizer = OptimizerKind::kAd
   auto options = training_of(c);
   options.optimizer = optimizer;
   options.sizes =
-      LlamaOptions{.hidden = 12, .layers = 2, .heads = 4, .kv_heads = 2, .mlp = 7, .vocabulary = 11};
+      ModelOptions{.hidden = 12, .layers = 2, .heads = 4, .kv_heads = 2, .mlp = 7, .vocabulary = 11};
   options.sequence = 5;
   return options;
 }
@@ -127,7 +127,7 @@ TEST(TrainCase, SimplerOnesEndInTheSmallest) {
 // model than LLaMA's at some size, a bound that roundings exceed or that is far too wide.
 TEST(Formulas, HoldAtEverySize) {
   const auto text = read_text("", 16);
-  const LlamaOptions sizes[] = {
+  const ModelOptions sizes[] = {
       {.hidden = 12, .layers = 2, .heads = 4, .kv_heads = 2, .mlp = 7, .vocabulary = 11},
       {.hidden = 15, .layers = 1, .heads = 5, .kv_heads = 1, .mlp = 3, .vocabulary = 300},
       {.hidden = 4, .layers = 3, .heads = 4, .kv_heads = 4, .mlp = 1, .vocabulary = 2},
@@ -200,7 +200,7 @@ TEST(TrainLaw, TellsOfBothLaws) {
 TEST(TrainLaw, WhatTheEngineThrowsIsAFailure) {
   const TrainFault faults[] = {
       {.model =
-           [](Llama& model) {
+           [](nn::Module& model) {
              model.child("norm").register_forward_pre_hook([](nn::Module&, nn::Tensors& inputs) {
                if (is_dtensor(inputs.at(0))) throw Error("[norm] not today");
              });

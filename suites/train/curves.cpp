@@ -46,10 +46,10 @@ bool same_bits(const TrainStep& a, const TrainStep& b) {
 }
 
 // Judges the steps that a curve must explain, while it runs.
-void watch_steps(TrainObserver& observer, const TrainOptions& options, std::string_view text,
+void watch_steps(TrainObserver& observer, const TrainOptions& options, std::string_view text, bool all,
                  const std::vector<TrainStep>& reference, Curve& curve,
                  const std::function<void(const TrainStep&, const StepJudgement&)>& tell) {
-  const auto steps = std::make_shared<JudgedSteps>();
+  const auto steps = std::make_shared<JudgedSteps>(all);
   const auto expected = [&reference](int64_t step) -> const TrainStep& {
     return reference.at(static_cast<size_t>(step - 1));
   };
@@ -165,7 +165,7 @@ bool CurvesReport::passed() const {
 }
 
 bool JudgedSteps::is_regular(int64_t step) const {
-  return step <= 3 || step % (chose_otherwise_ ? 10 : 50) == 0;
+  return all_ || step <= 3 || step % (chose_otherwise_ ? 10 : 50) == 0;
 }
 
 bool JudgedSteps::may_judge(int64_t step, bool has_experts) const {
@@ -258,7 +258,7 @@ CurvesReport curves(const CurvesOptions& options, std::string_view text, const C
     auto observe = watch(run);
     observe.begins = [&] { return comparable; };
     if (agrees_with_reference(curve.policy))
-      watch_steps(observe, run, text, report.reference_of(curve), curve,
+      watch_steps(observe, run, text, options.judges_all, report.reference_of(curve), curve,
                   [&](const TrainStep& step, const StepJudgement& judgement) {
                     const std::lock_guard lock(mutex);
                     observer.on_judgement(run, step, judgement);

@@ -27,6 +27,7 @@ struct CurvesOptions {
   TrainOptions train;  // its mesh and policies are not read
   std::vector<DeviceMesh> meshes;
   bool baselines = true;
+  bool judges_all = false;  // steps of curves that must agree with their reference, and not only some
   int64_t jobs =
       1;        // runs at a time, one thread each; results do not depend on it; 1 if the team's are in turn
   Team team{};  // who trains on the meshes
@@ -39,7 +40,8 @@ struct Curve {
   Varied varied = Varied::kBoth;
   std::vector<TrainStep> steps{};
   // Of a curve that must agree with its reference, in order: steps 1 to 3, every 50th, the first that differs
-  // from the reference, and the first whose tokens go to other experts; every 10th from there on.
+  // from the reference, and the first whose tokens go to other experts; every 10th from there on. Or, where
+  // that is asked, all.
   std::vector<StepJudgement> judgements{};
 
   int64_t identical_steps = 0;   // the longest prefix of equal bits, of loss and norm
@@ -60,6 +62,8 @@ std::string label(const Curve& curve);  // run_name of its run
 // Which steps of a curve are judged, as Curve::judgements says, step by step.
 class JudgedSteps {
  public:
+  // @param all every step
+  explicit JudgedSteps(bool all = false) : all_(all) {}
   // Before the step, of a model with experts or none: whether its state may be wanted.
   bool may_judge(int64_t step, bool has_experts) const;
   // After it: whether it is judged.
@@ -67,6 +71,7 @@ class JudgedSteps {
 
  private:
   bool is_regular(int64_t step) const;
+  const bool all_;
   bool differed_ = false, chose_otherwise_ = false;
 };
 

@@ -111,8 +111,12 @@ TEST(Curves, ComparisonKeepsLossAndNormApart) {
 }
 
 // Catches: a first difference or other choice that is not judged, or twice; a run after it that is judged as
-// seldom as one whose loss has a limit; a state that is kept for nothing, or missing where it is wanted.
+// seldom as one whose loss has a limit; a state that is kept for nothing, or missing where it is wanted; a
+// step that is left out though all are asked for.
 TEST(Curves, WhichStepsAreJudged) {
+  JudgedSteps all(true);
+  for (int64_t step = 1; step <= 60; ++step)
+    EXPECT_TRUE(all.may_judge(step, false) && all.judges(step, false, false)) << step;
   // The loss differs from step 5 on, the choices from step 7.
   for (const bool experts : {false, true}) {
     JudgedSteps steps;

@@ -19,7 +19,7 @@ namespace {
 using nn::Named;
 using nn::Tensors;
 
-oracle::ModelSizes sizes_of(const LlamaOptions& m) {
+oracle::ModelSizes sizes_of(const ModelOptions& m) {
   return {m.hidden,    m.layers,   m.heads,   m.kv_heads, m.mlp,     m.vocabulary,
           m.rope_base, m.norm_eps, m.dropout, m.head,     m.experts, m.top_k};
 }
@@ -96,7 +96,7 @@ double gamma(double n) {
 // The roundings on the longest way from a parameter to the loss, and back to a gradient: as many as each dot
 // product, sum and mean on it has terms, a few for each function. Backward, each product is differentiated by
 // both its factors.
-double roundings(const LlamaOptions& m, int64_t sequence, int64_t tokens) {
+double roundings(const ModelOptions& m, int64_t sequence, int64_t tokens) {
   constexpr int64_t kFunctions =
       64;  // norms, rotation, softmax, gate, router, dropout, residual sums of a layer
   const int64_t attention =
@@ -248,7 +248,7 @@ class Formulas {
 
   const TrainOptions& options_;
   std::string_view text_;
-  LlamaOptions model_;
+  ModelOptions model_;
   Trainer subject_;
   oracle::ReferenceModel reference_;
   Tensors values_;  // of the reference, without history: what its optimizer writes to

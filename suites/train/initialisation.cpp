@@ -21,19 +21,20 @@
 #include "oracle/ownership/ownership.h"
 #include "oracle/random/random_simulation.h"
 #include "suites/train/memory.h"
+#include "suites/train/model_plan.h"
 #include "suites/train/train.h"
 
 namespace lockstep::suites {
 namespace {
 
-LlamaOptions model_options(const InitOptions& options) {
+ModelOptions model_options(const InitOptions& options) {
   auto model = model_preset(options.model, options.preset);
   model.dtype = options.dtype;
   return model;
 }
 
-std::shared_ptr<Llama> deferred_model(const InitOptions& options) {
-  return nn::deferred_init([&] { return std::make_shared<Llama>(model_options(options)); });
+std::shared_ptr<LanguageModel> deferred_model(const InitOptions& options) {
+  return nn::deferred_init([&] { return make_model(model_options(options)); });
 }
 
 bool is_own(const std::string& path) {
@@ -57,7 +58,7 @@ void visit_values(nn::Module& module, const Look& look) {
 // A model of which one module at a time has values, with a generator of its own.
 struct Walk {
   std::string policy;
-  std::shared_ptr<Llama> model;
+  std::shared_ptr<LanguageModel> model;
   RandomPolicy random = RandomPolicy::kSingleDevice;
   Generator generator;
   InitStatistics statistics{};
@@ -108,6 +109,13 @@ void add_parameter(Walk& walk, const Spec& placed, const PerRank<at::Tensor>& lo
   }
 }
 
+// A bias that begins as zeros is none, though its module's weight has been drawn.
+bool is_constant(const at::Tensor& values) {
+  if (values.numel() == 0) return true;
+  const auto [least, most] = at::aminmax(values);
+  return at::equal(least, most);
+}
+
 std::vector<Digest> parts_of(const at::Tensor& whole, const Spec& spec) {
   std::vector<Digest> parts;
   for (int64_t p = 0; p < spec.mesh().size(); ++p) parts.push_back(digest(oracle::slice(whole, spec, p)));
@@ -128,7 +136,7 @@ InitRank draw_alone(const InitOptions& options, int64_t rank, const Parts& parts
   const auto model = deferred_model(options);
   const auto mesh =
       init_device_mesh(options.mesh.shape(), options.mesh.names(), lone_world(options.mesh.size(), rank));
-  parallelize_llama(*model, model_options(options), mesh);
+  parallelize_model(*model, model_options(options), mesh);
   nn::reset_parameters(*model);
   result.seconds = seconds_since(start);
   result.peak_bytes = memory.take_peak_bytes();
@@ -150,7 +158,7 @@ std::vector<Walk> walks_of(const InitOptions& options, const WorldPtr& world) {
     if (policy != RandomPolicy::kSingleDevice) policies.push_back(policy);
   for (const auto policy : policies) {
     walks.push_back({name(policy), deferred_model(options), policy, generator()});
-    parallelize_llama(*walks.back().model, model_options(options), mesh);
+    parallelize_model(*walks.back().model, model_options(options), mesh);
   }
   return walks;
 }
@@ -193,7 +201,7 @@ void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& wa
       const auto whole = plain.parameter(own);
       const auto full = path.empty() ? own : concat(path, ".", own);
       if (!parts.contains(full)) parts[full] = parts_of(whole, placed);
-      if (drawn) add_parameter(walk, placed, locals, whole);
+      if (drawn && !is_constant(whole)) add_parameter(walk, placed, locals, whole);
     });
   };
   generator() = reference.generator;
@@ -204,17 +212,23 @@ void walk_module(const std::string& path, Walk& reference, std::vector<Walk>& wa
     const bool drawn = reference.generator.state.offset != before;
     for (const auto& [own, value] : plain.named_parameters()) {
       if (!is_own(own)) continue;
+      const bool is_random = drawn && !is_constant(value);
       ++report.parameters;
-      report.drawn += drawn;
-      if (drawn) add_moments(reference, value);
+      report.drawn += is_random;
+      if (is_random) add_moments(reference, value);
     }
     for (auto& walk : walks) compare_walk(walk, drawn);
   });
 }
 
+// Of modules that have parameters of their own, or share them with modules behind them.
 std::vector<std::string> module_paths(const Walk& walk) {
+  std::set<std::string> owners;
+  for (const auto& [path, value] : walk.model->named_parameters())
+    owners.insert(is_own(path) ? "" : path.substr(0, path.rfind('.')));
   std::vector<std::string> paths;
-  for (const auto& [path, module] : walk.model->named_modules()) paths.push_back(path);
+  for (const auto& [path, module] : walk.model->named_modules())
+    if (owners.contains(path)) paths.push_back(path);
   return paths;
 }
 
@@ -258,12 +272,11 @@ bool InitReport::passed() const {
 InitReport initialise(const InitOptions& options, const InitObserver& observer) {
   for (const auto& dim : options.mesh.names())
     LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), dim) != kMeshDims.end(),
-                   "[init] mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, ep, tp");
+                   "[init] mesh dimension '", dim, "'; there are: dp_replicate, dp, fsdp, sp, ep, tp");
   const auto& names = options.mesh.names();
-  const bool has_experts = model_options(options).experts > 0;
-  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), has_experts ? "tp" : "ep") == names.end(), "[init] ",
-                 options.model, " is not cut along the mesh dimension ", has_experts ? "tp" : "ep",
-                 has_experts ? "; write for example fsdp:2,ep:2" : "; choose mixtral");
+  LOCKSTEP_CHECK(
+      model_options(options).experts > 0 || std::find(names.begin(), names.end(), "ep") == names.end(),
+      "[init] ", options.model, " is not cut along the mesh dimension ep; choose mixtral");
   InitReport report;
   Parts parts;
   options.team.in_world(options.mesh.size(), [&](const WorldPtr& world) {

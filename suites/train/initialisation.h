@@ -9,7 +9,7 @@
 
 #include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
-#include "suites/train/llama.h"
+#include "suites/train/language_model.h"
 #include "suites/train/team.h"
 
 namespace lockstep::dashboard {

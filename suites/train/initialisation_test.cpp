@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/values/error.h"
+#include "suites/train/llama.h"
 
 namespace lockstep::suites {
 namespace {
@@ -49,6 +50,22 @@ TEST(Initialisation, ShardsHoldTheSingleDevicesValues) {
         ASSERT_EQ(report.ranks.size(), static_cast<size_t>(options.mesh.size()));
         for (const auto& rank : report.ranks) EXPECT_EQ(rank.different, std::vector<std::string>());
       }
+}
+
+// Catches: a table that is drawn anew as the head, or counted twice; zeros of biases that are taken for
+// random numbers which ranks repeat; heads of the other thirds of one linear.
+TEST(Initialisation, WhatIsSharedIsDrawnOnce) {
+  for (const char* mesh : {"tp:2", "sp:2,tp:4", "fsdp:2,tp:3"}) {
+    SCOPED_TRACE(mesh);
+    auto options = options_for("odd", mesh, {RandomPolicy::kOffsetBased});
+    options.model = "gpt2";
+    const auto report = initialise(options);
+    EXPECT_TRUE(report.passed());
+    EXPECT_EQ(report.parameters, 4 + 2 * 12);
+    EXPECT_EQ(report.drawn, 2 + 2 * 4);
+    EXPECT_EQ(report.policies[0].repeated, 0);
+    EXPECT_GT(report.policies[1].different, report.policies[1].elements / 4);
+  }
 }
 
 // A rank alone holds its shards and buffers, and at most one tensor more while that is drawn or computed.

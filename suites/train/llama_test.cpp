@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LLaMA on one device, and the same code on meshes: values and gradients, plans, uneven heads.
+// The LLaMA on one device, and its plan beside PyTorch's styles.
 #include "suites/train/llama.h"
 
 #include <ATen/ATen.h>
@@ -12,56 +12,19 @@
 #include "engine/plan/optimize.h"
 #include "engine/plan/parallelize.h"
 #include "engine/plan/styles.h"
-#include "engine/random/random.h"
 #include "engine/values/error.h"
+#include "suites/train/model_plan.h"
 #include "suites/train/text.h"
 
 namespace lockstep::suites {
 namespace {
 
-LlamaOptions small(const char* preset, double dropout = 0.1) {
+ModelOptions small(const char* preset, double dropout = 0.1) {
   auto options = llama_preset(preset);
   options.max_sequence = 16;
   options.dropout = dropout;
   options.dtype = at::kDouble;
   return options;
-}
-
-struct Result {
-  at::Tensor loss;
-  nn::Named<at::Tensor> gradients;
-};
-
-Result run_plain(const LlamaOptions& options, const Batch& batch) {
-  ClosedFormSource source;
-  const RandomScope scope(source);
-  manual_seed(0);
-  Llama model(options);
-  nn::reset_parameters(model);
-  const auto loss = model(batch.tokens, batch.targets);
-  loss.backward();
-  Result result{loss.detach(), {}};
-  for (const auto& [path, parameter] : model.named_parameters())
-    result.gradients.emplace_back(path, parameter.grad());
-  return result;
-}
-
-Result run_on(const DeviceMesh& shape, const LlamaOptions& options, const Batch& batch) {
-  const auto mesh = init_device_mesh(shape.shape(), shape.names());
-  manual_seed(0);
-  Llama model(options);
-  parallelize_llama(model, options, mesh);
-  nn::reset_parameters(model);
-  const auto cut = batch_placements(shape);
-  const auto loss =
-      model(distribute_tensor(batch.tokens, mesh, cut), distribute_tensor(batch.targets, mesh, cut));
-  loss.backward();
-  Result result{full_tensor(loss.detach()), {}};
-  for (const auto& [path, parameter] : model.named_parameters()) {
-    EXPECT_EQ(placements(parameter), placements(parameter.grad())) << path;
-    result.gradients.emplace_back(path, full_tensor(parameter.grad()));
-  }
-  return result;
 }
 
 // Catches: an estimate of memory that forgets a part of the model.
@@ -97,57 +60,6 @@ TEST(Llama, LearnsOnOneDevice) {
   }
   EXPECT_NEAR(first, std::log(257.0), 1.0);
   EXPECT_LT(last, first - 0.5);
-}
-
-// The same global loss and gradients on every mesh, in double, up to the order of sums: dropout masks and
-// first values are the single device's, so a wrong shard, a lost term or a double reduction is a difference
-// of the first digits.
-TEST(Llama, IsTheSameOnEveryMesh) {
-  const auto text = read_text("", 16);
-  for (const char* preset : {"tiny", "odd"}) {
-    const auto options = small(preset);
-    const auto batch = make_batch(text, 0, 1, 4, 16);
-    const auto expected = run_plain(options, batch);
-    for (const char* mesh : {"tp:1", "tp:2", "tp:3", "tp:4", "tp:8", "dp:2", "dp:2,tp:2", "tp:2,dp:4"}) {
-      SCOPED_TRACE(std::string(preset) + " on " + mesh);
-      const auto actual = run_on(parse_mesh(mesh), options, batch);
-      EXPECT_NEAR(actual.loss.item<double>(), expected.loss.item<double>(), 1e-12);
-      for (size_t i = 0; i < expected.gradients.size(); ++i) {
-        const auto difference =
-            (actual.gradients[i].second - expected.gradients[i].second).abs().max().item<double>();
-        EXPECT_LT(difference, 1e-12) << expected.gradients[i].first;
-      }
-    }
-  }
-}
-
-// World of one: bit for bit.
-TEST(Llama, IsBitwiseOnAWorldOfOne) {
-  const auto options = small("tiny");
-  const auto batch = make_batch(read_text("", 16), 0, 1, 2, 16);
-  const auto expected = run_plain(options, batch), actual = run_on(parse_mesh("tp:1"), options, batch);
-  EXPECT_TRUE(at::equal(expected.loss, actual.loss));
-  for (size_t i = 0; i < expected.gradients.size(); ++i)
-    EXPECT_TRUE(at::equal(expected.gradients[i].second, actual.gradients[i].second))
-        << expected.gradients[i].first;
-}
-
-// Catches: a plan that leaves vocabulary, linears or heads whole, silently.
-TEST(Llama, PlanCutsWhatItSays) {
-  const auto options = small("tiny");
-  const auto mesh = init_device_mesh({2, 4}, {"dp", "tp"});
-  Llama model(options);
-  parallelize_llama(model, options, mesh);
-  const auto placed = [&](const char* path) { return to_string(placements(model.parameter(path))); };
-  EXPECT_EQ(placed("embed_tokens.weight"), "[R,S0]");
-  EXPECT_EQ(placed("layers.1.self_attn.k_proj.weight"), "[R,S0]");
-  EXPECT_EQ(placed("layers.1.self_attn.o_proj.weight"), "[R,S1]");
-  EXPECT_EQ(placed("layers.0.mlp.up_proj.weight"), "[R,S0]");
-  EXPECT_EQ(placed("layers.0.mlp.down_proj.weight"), "[R,S1]");
-  EXPECT_EQ(placed("layers.0.input_layernorm.weight"), "[R,R]");
-  EXPECT_EQ(placed("lm_head.weight"), "[R,S0]");
-  EXPECT_EQ(to_string(placements(model.buffer("loss.classes"))), "[R,S0]");
-  EXPECT_EQ(local_tensors(model.parameter("lm_head.weight")).at(3).size(0), 257 - 3 * 65);
 }
 
 // PyTorch's styles, module by module: each asks for its input where it wants it.
@@ -188,7 +100,7 @@ TEST(Llama, StylesAreOptimizedToWhatOneWritesByHand) {
     for (const auto& move : step.traced.moves) step.moves += !move.came.is_same(move.left);
     return step;
   };
-  const auto styles = step_of(by_styles()), by_hand = step_of(llama_plan(options, 2));
+  const auto styles = step_of(by_styles()), by_hand = step_of(model_plan(options, mesh.mesh));
   const auto optimized = step_of(optimize(by_styles(), styles.traced, {.reorders_sums = true}).plan);
   EXPECT_GT(styles.moves, by_hand.moves);
   EXPECT_LE(optimized.moves, by_hand.moves);

@@ -126,10 +126,10 @@ std::vector<std::string> Optimizer::moment_names() const {
   return kMomentNames[optimizer_.index()];
 }
 
-std::vector<bool> by_muon(const nn::Named<at::Tensor>& parameters) {
+std::vector<bool> by_muon(const nn::Named<at::Tensor>& parameters, std::string_view layers) {
   std::vector<bool> which;
   for (const auto& [path, parameter] : parameters)
-    which.push_back(parameter.dim() == 2 && path.starts_with("layers."));
+    which.push_back(parameter.dim() == 2 && path.starts_with(concat(layers, ".")));
   return which;
 }
 

@@ -47,8 +47,8 @@ class Optimizer {
   std::variant<optim::AdamW, optim::Sgd, optim::AdamW8bit, MuonAndAdamW> optimizer_;
 };
 
-// Which of a model's parameters Muon steps: matrices, but for those of embedding and head.
-std::vector<bool> by_muon(const nn::Named<at::Tensor>& parameters);
+// Which of a model's parameters Muon steps: the matrices of its layers, which are at this path.
+std::vector<bool> by_muon(const nn::Named<at::Tensor>& parameters, std::string_view layers);
 std::vector<bool> matrices(const optim::Tensors& parameters);
 
 }  // namespace lockstep::suites

@@ -36,27 +36,24 @@ Chain extend(const Chain& chain, const TrainStep& step) {
 }
 
 void check_mesh(const TrainOptions& o) {
-  int64_t parts = 1;
+  const bool has_experts = model_options(o).experts > 0;
+  int64_t parts = 1;  // of the batch; a mixture of experts takes examples, also from ranks that cut sequences
   for (size_t d = 0; d < o.mesh->names().size(); ++d) {
     const auto& name = o.mesh->names()[d];
     LOCKSTEP_CHECK(std::find(kMeshDims.begin(), kMeshDims.end(), name) != kMeshDims.end(),
                    "[train] the mesh ", to_string(*o.mesh),
-                   " has a dimension other than dp_replicate, dp, fsdp, ep and tp; write tp:4, ",
+                   " has a dimension other than dp_replicate, dp, fsdp, sp, ep and tp; write tp:4, ",
                    "dp:2,tp:2 or fsdp:4");
-    if (name != "tp") parts *= o.mesh->shape()[d];
+    if (name != "tp" && (name != "sp" || has_experts)) parts *= o.mesh->shape()[d];
   }
   const auto& names = o.mesh->names();
-  const bool has_experts = model_options(o).experts > 0;
   LOCKSTEP_CHECK(has_experts || std::find(names.begin(), names.end(), "ep") == names.end(),
                  "[train] the mesh ", to_string(*o.mesh),
                  " has the dimension ep, and the model no experts; choose mixtral");
-  LOCKSTEP_CHECK(!has_experts || std::find(names.begin(), names.end(), "tp") == names.end(),
+  const auto behind_ep = std::find(names.begin(), names.end(), "ep");
+  LOCKSTEP_CHECK(std::all_of(behind_ep, names.end(), [](const auto& n) { return n == "ep" || n == "tp"; }),
                  "[train] the mesh ", to_string(*o.mesh),
-                 " has the dimension tp, along which a model with experts is not cut; ",
-                 "write for example fsdp:2,ep:2");
-  LOCKSTEP_CHECK(std::find(names.begin(), names.end(), "ep") == names.end() || names.back() == "ep",
-                 "[train] the mesh ", to_string(*o.mesh),
-                 " has dimensions behind ep; write it last: fsdp:2,ep:2");
+                 " has dimensions behind ep; write it last, or before tp: fsdp:2,ep:2");
   LOCKSTEP_CHECK((!o.precision.param_dtype && !o.precision.reduce_dtype) ||
                      std::find(names.begin(), names.end(), "fsdp") != names.end(),
                  "[train] --param-dtype and --reduce-dtype are fully_shard's, and the mesh ",
@@ -155,7 +152,7 @@ Without parse_without(std::string_view text) {
   return static_cast<Without>(found - kWithoutNames.begin());
 }
 
-LlamaOptions model_options(const TrainOptions& options) {
+ModelOptions model_options(const TrainOptions& options) {
   auto model = options.sizes ? *options.sizes : model_preset(options.model, options.preset);
   model.max_sequence = options.sequence;
   model.dropout = options.dropout;

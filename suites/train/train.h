@@ -17,7 +17,7 @@
 #include "engine/values/device_mesh.h"
 #include "engine/values/timeline.h"
 #include "engine/world/world.h"
-#include "suites/train/llama_options.h"
+#include "suites/train/model_options.h"
 
 namespace lockstep::suites {
 
@@ -53,16 +53,16 @@ Without parse_without(std::string_view name);
 
 struct TrainFault;
 
-// Names of mesh dimensions, outermost first: along all but tp ranks have examples of their own, along
+// Names of mesh dimensions, outermost first: along all but sp and tp ranks have examples of their own, along
 // dp_replicate and dp the same parameters, along fsdp parts of them (fully_shard), along ep experts of their
-// own; tp cuts tensors and sequences.
-inline constexpr std::array<std::string_view, 5> kMeshDims = {"dp_replicate", "dp", "fsdp", "ep", "tp"};
+// own; sp cuts sequences, tp tensors, and sequences where there is no sp (model_plan.h).
+inline constexpr std::array<std::string_view, 6> kMeshDims = {"dp_replicate", "dp", "fsdp", "sp", "ep", "tp"};
 // In how many blocks a mesh counts the tokens of a batch for its experts.
 int64_t token_blocks(const DeviceMesh& mesh);
 
 struct TrainOptions {
-  std::string model = "llama", preset = "tiny";  // or "mixtral"
-  std::optional<LlamaOptions> sizes;  // none: the preset's; dropout, sequence and dtype are those below
+  std::string model = "llama", preset = "tiny";  // or "mixtral", "gpt2"
+  std::optional<ModelOptions> sizes;  // none: the preset's; dropout, sequence and dtype are those below
   int64_t steps = 200;
   int64_t batch = 8, sequence = 128;
   double dropout = 0.1;
@@ -150,7 +150,7 @@ void check_options(const TrainOptions& options);
 c10::ScalarType compute_dtype(const TrainOptions& options);
 c10::ScalarType coarsest_dtype(const TrainOptions& options);
 // Of the model that is trained.
-LlamaOptions model_options(const TrainOptions& options);
+ModelOptions model_options(const TrainOptions& options);
 
 // Loss and norm as bits; the other fields are left.
 TrainStep measure(const TrainOptions& options, const at::Tensor& loss, const at::Tensor& norm);

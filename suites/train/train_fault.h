@@ -2,7 +2,7 @@
 // A mistake planted in a training, on one device and on meshes alike: what only a reference that shares no
 // code with the model can find.
 #pragma once
-#include "suites/train/llama.h"
+#include "suites/train/language_model.h"
 #include "suites/train/optimizer.h"
 
 namespace lockstep::suites {
@@ -10,7 +10,7 @@ namespace lockstep::suites {
 // Null functions change nothing.
 struct TrainFault {
   void (*options)(TrainOptions& options) = nullptr;
-  void (*model)(Llama& model) = nullptr;  // before it is placed
+  void (*model)(nn::Module& model) = nullptr;  // before it is placed
   // Before each update: gradients are clipped.
   void (*update)(const optim::Tensors& parameters, Optimizer& optimizer) = nullptr;
 };

@@ -12,6 +12,7 @@
 #include "oracle/ownership/in_host.h"
 #include "oracle/ownership/ownership.h"
 #include "suites/train/ablated_world.h"
+#include "suites/train/model_plan.h"
 #include "suites/train/team.h"
 #include "suites/train/train_fault.h"
 
@@ -50,9 +51,9 @@ void write(at::Tensor parameter, const at::Tensor& value) {
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options)
-    : options_(with_fault(options)), model_(model_options(options_)) {
-  if (options_.keeps_choices) model_.keep_choices();
-  if (options_.fault && options_.fault->model) options_.fault->model(model_);
+    : options_(with_fault(options)), model_(make_model(model_options(options_))) {
+  if (options_.keeps_choices) model_->keep_choices();
+  if (options_.fault && options_.fault->model) options_.fault->model(*model_);
   if (!options_.mesh) {
     stay_plain();
     return;
@@ -60,21 +61,27 @@ Trainer::Trainer(const TrainOptions& options)
   mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), world_of(options_));
   const bool has_tiles =
       options_.optimizer == OptimizerKind::kAdamW8bit && options_.without != Without::kPlanning;
-  parallelize_llama(model_, model_options(options_), *mesh_, options_.precision,
+  parallelize_model(*model_, model_options(options_), *mesh_, options_.precision,
                     has_tiles ? options_.block_size : 0);
 }
 
 void Trainer::stay_plain() {
   if (!options_.precision.param_dtype && !options_.precision.reduce_dtype) return;
-  const auto add = [&](nn::Module& module, const std::function<bool(std::string_view)>& is_own) {
-    std::vector<std::string> paths;
-    for (const auto& [path, value] : module.named_parameters())
-      if (is_own(path)) paths.push_back(path);
-    units_.add(module, {&module}, std::move(paths), options_.precision);
+  const auto paths_of = [](const nn::Module& module) {
+    std::vector<std::string> all;
+    for (const auto& [value, paths] : module.parameters_with_paths())
+      all.insert(all.end(), paths.begin(), paths.end());
+    return all;
   };
-  add(model_, [](std::string_view path) { return !path.starts_with("layers."); });
-  for (int64_t i = 0; i < model_options(options_).layers; ++i)
-    add(model_.child(concat("layers.", i)), [](std::string_view) { return true; });
+  const auto model = model_options(options_);
+  const auto layers = concat(layers_path(model), ".");
+  auto own = paths_of(*model_);
+  std::erase_if(own, [&](const std::string& path) { return path.starts_with(layers); });
+  units_.add(*model_, {model_.get()}, std::move(own), options_.precision);
+  for (int64_t i = 0; i < model.layers; ++i) {
+    auto& layer = model_->child(concat(layers, i));
+    units_.add(layer, {&layer}, paths_of(layer), options_.precision);
+  }
 }
 
 void Trainer::seed_stream(uint64_t part) const {
@@ -89,28 +96,31 @@ std::optional<RandomScope> Trainer::plain_draws(RandomPolicy policy) {
 }
 
 void Trainer::make_optimizer() {
-  optimizer_.emplace(model_.parameters(), options_, by_muon(model_.named_parameters()));
+  optimizer_.emplace(model_->parameters(), options_,
+                     by_muon(model_->named_parameters(), layers_path(model_options(options_))));
 }
 
 void Trainer::init() {
   seed_stream(0);
   const RandomPolicyScope policy(options_.init);
   const auto plain = plain_draws(options_.init);
-  nn::reset_parameters(model_, options_.on);
+  nn::reset_parameters(*model_, options_.on);
   make_optimizer();
   seed_stream(1);
 }
 
 void Trainer::load(const TrainState& state) {
-  nn::make_buffers(model_, options_.on);
+  nn::make_buffers(*model_, options_.on);
   OptimizerState optimizer{std::vector<nn::Tensors>(state.optimizer.moments.size()), state.optimizer.steps};
   size_t i = 0;
-  for (const auto& [path, parameter] : model_.named_parameters()) {
+  for (const auto& [parameter, paths] : model_->parameters_with_paths()) {
     const auto value = placed_like(state.parameters.at(i), parameter);
-    if (mesh_)
+    if (mesh_) {
       write(parameter, value);
-    else
-      model_.set_parameter(path, value.requires_grad_());
+    } else {
+      value.requires_grad_();
+      for (const auto& path : paths) model_->set_parameter(path, value);
+    }
     for (size_t k = 0; k < optimizer.moments.size(); ++k)
       optimizer.moments[k].push_back(placed_like(state.optimizer.moments[k].at(i), parameter));
     ++i;
@@ -124,7 +134,7 @@ TrainState Trainer::state() const {
   const auto now = optimizer();
   TrainState state{generator().state, {}, {std::vector<nn::Tensors>(now.moments.size()), now.steps}, ""};
   size_t i = 0;
-  for (const auto& [path, parameter] : model_.named_parameters()) {
+  for (const auto& [path, parameter] : model_->named_parameters()) {
     const auto copy = [&](const at::Tensor& t) { return global_copy(t, path, state.disagreement); };
     state.parameters.push_back(copy(parameter));
     for (size_t k = 0; k < now.moments.size(); ++k)
@@ -139,7 +149,7 @@ std::vector<dcp::NamedTensor> Trainer::named(const OptimizerState& optimizer) co
   std::vector<dcp::NamedTensor> all;
   const auto moments = optimizer_->moment_names();
   size_t i = 0;
-  for (const auto& [path, parameter] : model_.named_parameters()) {
+  for (const auto& [path, parameter] : model_->named_parameters()) {
     all.push_back({"model." + path, parameter});
     const auto of = concat("optim.state.", path, ".");
     for (size_t k = 0; k < moments.size(); ++k) {
@@ -164,9 +174,9 @@ void Trainer::save(const std::string& folder, const dcp::Metadata& metadata) con
 
 dcp::Metadata Trainer::resume(const std::string& folder) {
   // What a step leaves is what is loaded: of every parameter, as it is placed. torch's _init_optim_state.
-  for (auto& parameter : model_.parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
+  for (auto& parameter : model_->parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
   optimizer_->step();
-  optim::zero_grad(model_.parameters());
+  optim::zero_grad(model_->parameters());
   auto state = optimizer();
   const auto into = named(state);
   auto metadata = dcp::load(folder, into, dcp::Extra::kRefused, options_.world);
@@ -209,13 +219,13 @@ Batch Trainer::batch(std::string_view text, int64_t step) const {
 Trainer::Result Trainer::step(const Batch& batch) {
   const RandomPolicyScope policy(options_.drop);
   const auto plain = plain_draws(options_.drop);
-  optim::zero_grad(model_.parameters(), options_.set_to_none);
-  const auto loss = model_(batch.tokens, batch.targets);
+  optim::zero_grad(model_->parameters(), options_.set_to_none);
+  const auto loss = (*model_)(batch.tokens, batch.targets);
   loss.backward();
   units_.end_pass();
   units_.hand_in();
-  const auto norm = optim::clip_grad_norm_(model_.parameters(), options_.max_norm);
-  if (options_.fault && options_.fault->update) options_.fault->update(model_.parameters(), *optimizer_);
+  const auto norm = optim::clip_grad_norm_(model_->parameters(), options_.max_norm);
+  if (options_.fault && options_.fault->update) options_.fault->update(model_->parameters(), *optimizer_);
   optimizer_->step();
   units_.updated();
   return {loss.detach(), norm};
@@ -224,7 +234,7 @@ Trainer::Result Trainer::step(const Batch& batch) {
 std::vector<int32_t> Trainer::choices() const {
   std::vector<int32_t> all;
   if (!options_.keeps_choices) return all;
-  for (const auto& chosen : model_.chosen()) {
+  for (const auto& chosen : model_->chosen()) {
     const auto whole = (mesh_ ? full_tensor(chosen) : chosen).to(at::kCPU);
     const auto sorted = std::get<0>(whole.sort(-1)).to(at::kInt).contiguous();
     all.insert(all.end(), sorted.const_data_ptr<int32_t>(),
@@ -235,9 +245,9 @@ std::vector<int32_t> Trainer::choices() const {
 
 at::Tensor Trainer::evaluate(const Batch& batch) {
   const at::NoGradGuard no_grad;
-  model_.eval();
-  auto loss = model_(batch.tokens, batch.targets);
-  model_.train();
+  model_->eval();
+  auto loss = (*model_)(batch.tokens, batch.targets);
+  model_->train();
   units_.close();
   return loss;
 }

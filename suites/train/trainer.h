@@ -7,9 +7,10 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/stream/random_source.h"
+#include "engine/tensor/dtensor.h"
 #include "oracle/plain/hosted_source.h"
 #include "oracle/random/random_simulation.h"
-#include "suites/train/llama.h"
+#include "suites/train/language_model.h"
 #include "suites/train/optimizer.h"
 #include "suites/train/plain_unit.h"
 #include "suites/train/text.h"
@@ -57,7 +58,7 @@ class Trainer {
   // without options.keeps_choices. The same in all that host ranks, which call it alike.
   std::vector<int32_t> choices() const;
 
-  const nn::Module& model() const { return model_; }
+  const nn::Module& model() const { return *model_; }
   OptimizerState optimizer() const { return optimizer_->state(); }
 
  private:
@@ -77,7 +78,7 @@ class Trainer {
   oracle::HostedSource hosted_{simulated_};
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
-  Llama model_;
+  std::shared_ptr<LanguageModel> model_;
   PlainUnits units_;  // of one device
   std::optional<Optimizer> optimizer_;
 };

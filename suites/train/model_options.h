@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of a model of the LLaMA-3 architecture, or of Mixtral, which is that with a mixture of experts in
-// place of each MLP; and their presets.
+// The sizes of a model that is trained, of whatever architecture, and their presets.
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -9,7 +8,10 @@
 
 namespace lockstep::suites {
 
-struct LlamaOptions {
+// Mixtral is LLaMA with a mixture of experts in place of each MLP.
+enum class Architecture { kLlama, kGpt2 };
+
+struct ModelOptions {
   int64_t hidden = 128, layers = 2;
   int64_t heads = 16, kv_heads = 8;
   int64_t head = 0;  // features of one; 0: hidden / heads
@@ -20,16 +22,19 @@ struct LlamaOptions {
   double dropout = 0.1;
   c10::ScalarType dtype = c10::ScalarType::Float;
   int64_t token_blocks = 1;  // of a mixture on one device (nn/experts.h)
+  Architecture architecture = Architecture::kLlama;
 };
 
 // "tiny": MLP and vocabulary divide unevenly; "odd": hidden 90, heads 6, kv heads 3, nothing divides by 4
 // or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
 // that lists the presets.
-LlamaOptions llama_preset(std::string_view name);
-// Of "llama", or of "mixtral": the first two with 8 and 5 experts, of which the best two have a token; or
+ModelOptions llama_preset(std::string_view name);
+// Of "llama"; of "mixtral": the first two with 8 and 5 experts, of which the best two have a token, or
 // "gpt-oss", GPT-OSS-20b's proportions (32 experts as wide as the model, the best four; attention wider than
-// it, of eight queries to a key), without its sinks and biases. Throws Error that lists what there is.
-LlamaOptions model_preset(std::string_view model, std::string_view preset);
-int64_t parameter_count(const LlamaOptions& options);  // elements of all parameters
+// it, of eight queries to a key), without its sinks and biases; or of "gpt2": the first two, with as many
+// keys as queries and four times as wide an MLP, and "124m", the smallest published one. Throws Error that
+// lists what there is.
+ModelOptions model_preset(std::string_view model, std::string_view preset);
+int64_t parameter_count(const ModelOptions& options);  // elements of all parameters
 
 }  // namespace lockstep::suites
