@@ -322,6 +322,11 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 
+// Refuses "", which would be taken for nothing given.
+CLI::Validator names_a(const char* what) {
+  return {[what](const std::string& text) { return text.empty() ? concat("it names no ", what) : ""; }, ""};
+}
+
 }  // namespace
 
 void add_train(CLI::App& app, Chosen& chosen) {
@@ -330,26 +335,23 @@ void add_train(CLI::App& app, Chosen& chosen) {
   add_common(train_app, chosen, flags);
   train_app.get_option("model")->required();
   train_app.add_option("--mesh", flags.mesh, "For example tp:4 or dp:2,tp:2");
-  const CLI::Validator is_named(
-      [](const std::string& path) { return path.empty() ? "it names no folder" : ""; }, "");
   train_app
       .add_option("--save", flags.train.save,
                   "Folder: leave a checkpoint there at the end, and at Ctrl-C (lockstep show shards)")
-      ->check(is_named);
+      ->check(names_a("folder"));
   train_app.add_option("--save-every", flags.train.save_every, "Steps: and each time after so many")
       ->check(CLI::Range(1, 1'000'000))
       ->needs("--save");
   train_app
       .add_option("--resume", flags.train.resume,
                   "Folder of a checkpoint: go on from there, on any mesh; --steps counts from the first")
-      ->check(is_named);
+      ->check(names_a("folder"));
   train_app.add_option("--policy", flags.policy,
                        "single-device (default), indexed, per-rank-seeds or offset-based");
   train_app
       .add_option("--trace", flags.train.trace,
                   "File: what the engine does in the first steps, and why, for ui.perfetto.dev (JSON)")
-      ->check(
-          CLI::Validator([](const std::string& path) { return path.empty() ? "it names no file" : ""; }, ""));
+      ->check(names_a("file"));
   train_app.add_option("--trace-steps", flags.train.trace_steps, "So many of them (default 3)")
       ->check(CLI::Range(1, 1'000'000))
       ->needs("--trace");
@@ -358,8 +360,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
           "--break-at", flags.train.break_at,
           "Path of a module, for example layers.0.mlp: all ranks stop before each of its calls, and commands "
           "on standard input show tensors, what ranks hold of them, and layouts (help lists them)")
-      ->check(CLI::Validator([](const std::string& path) { return path.empty() ? "it names no module" : ""; },
-                             ""));
+      ->check(names_a("module"));
   train_app.add_option("--log-hashes", flags.log_hashes,
                        "Write the digests of every op of every step on every rank (JSONL) for curves import "
                        "--hashes; step 0 draws the first values");

@@ -209,7 +209,9 @@ std::string Console::next(const WorldPtr& world) {
   if (leads(world)) out_ << "(lockstep) " << std::flush;
   for (;;) {
     const auto words = told(world, leads(world) ? read_line(kBeat) : "");
-    if (!words.empty()) return words;
+    if (words.empty()) continue;
+    if (leads(world) && isatty(in_) == 0) out_ << words << '\n';  // as a terminal shows what is typed
+    return words;
   }
 }
 
