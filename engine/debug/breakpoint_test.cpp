@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iostream>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -195,6 +196,70 @@ TEST(BreakAt, OthersWaitForAsLongAsItTakes) {
   });
   slow.join();
   close(ends[0]);
+}
+
+struct Stops : nn::Module {
+  Stops() { inner = add_child("inner", std::make_shared<nn::Linear>(4, 4, false)); }
+  at::Tensor forward(const nn::Tensors& in) override {
+    const auto h = (*inner)(in.at(0));
+    breakpoint({{"h", h}});
+    return h;
+  }
+  std::shared_ptr<nn::Linear> inner;
+};
+
+// While alive, the process's standard input is what was typed, and its output a text.
+class Terminal {
+ public:
+  explicit Terminal(const std::string& commands) : typed_(commands), was_(dup(STDIN_FILENO)) {
+    dup2(typed_.in, STDIN_FILENO);
+    cout_ = std::cout.rdbuf(out.rdbuf());
+  }
+  ~Terminal() {
+    std::cout.rdbuf(cout_);
+    dup2(was_, STDIN_FILENO);
+    close(was_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  std::ostringstream out;
+
+ private:
+  Typed typed_;
+  int was_;
+  std::streambuf* cout_;
+};
+
+// Catches: a stop without what the program named, or what the model has; one that goes on after `detach`; a
+// `quit` that does not end the forward.
+TEST(Breakpoint, StopsAForwardThatCallsIt) {
+  const auto mesh = two_ranks();
+  Stops model;
+  distribute_module(model, mesh, {});
+  manual_seed(3);
+  nn::reset_parameters(model);
+  const auto calls = [&](int64_t n) {
+    int64_t done = 0;
+    // A thread of its own, since `detach` is of one.
+    std::thread([&] {
+      try {
+        for (; done < n; ++done) model(rows(mesh));
+      } catch (const QuitAtBreakpoint&) {
+      }
+    }).join();
+    return done;
+  };
+  {
+    Terminal terminal("list\nstack\nc\nshow h\ndetach\nquit\n");
+    EXPECT_EQ(calls(3), 3);
+    EXPECT_TRUE(says(terminal.out.str(), {"at a breakpoint in Stops", "h: f32[8x4]@[R]\n",
+                                          "inner.weight: f32[4x4]@[R]\n", "mesh tp:2, placements [R]"}))
+        << terminal.out.str();
+  }
+  // The console has read `quit` already.
+  Terminal terminal("");
+  EXPECT_EQ(calls(3), 0);
 }
 
 // Catches: a module that is none, found when it is too late; breakpoint() without anything to stop.

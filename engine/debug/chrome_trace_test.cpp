@@ -2,7 +2,6 @@
 // The file that export_chrome_trace writes, read as Perfetto reads it.
 #include "engine/debug/chrome_trace.h"
 
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/context/activity.h"
 #include "engine/layout/layout.h"
@@ -30,7 +29,7 @@ Groups all_ranks(const World& world) {
 
 at::Tensor bytes_of(const std::string& words) {
   auto bytes = at::empty({std::ssize(words)}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), words.data(), words.size());
+  std::copy(words.begin(), words.end(), static_cast<char*>(bytes.mutable_data_ptr()));
   return bytes;
 }
 
