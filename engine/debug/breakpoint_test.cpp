@@ -79,11 +79,11 @@ TEST(Console, ShowsTheFirstElementsOfALargeLocal) {
 // Catches: a mistake that ends the program, or is told without what may have been meant.
 TEST(Console, NamesMistakesAndGoesOn) {
   const std::pair<const char*, std::initializer_list<const char*>> mistakes[] = {
-      {"shwo x", {"no command 'shwo'", "did you mean 'show'?"}},
+      {"shw x", {"no command 'shw'", "did you mean 'show'?"}},
       {"l x", {"several begin with 'l'"}},
       {"show", {"0 words after show; write: show NAME"}},
       {"stack x", {"1 words after stack; write: stack"}},
-      {"show plian", {"no tensor 'plian'", "did you mean 'plain'?"}},
+      {"show plan", {"no tensor 'plan'", "did you mean 'plain'?"}},
       {"local x one", {"'one' is no rank; write for example: local x 0"}},
       {"local x 7", {"rank 7 is not in the mesh tp:2", "which has the ranks 0,1"}},
       {"local none 0", {"'none' is undefined"}},
