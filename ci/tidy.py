@@ -31,7 +31,8 @@ engine/ops: engine/values engine/context engine/layout engine/world engine/ops/r
 engine/tensor: kernels/operators engine/values engine/lane engine/context engine/layout engine/world engine/move
     engine/ops/rules engine/ops engine/stream engine/random
 engine/checkpoint: engine/values engine/layout engine/world engine/move engine/tensor
-engine/nn: engine/values engine/stream engine/tensor
+engine/nn: engine/values engine/context engine/stream engine/tensor
+engine/debug: engine/values engine/context engine/layout engine/world engine/tensor engine/nn
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
 engine/plan: engine/values engine/context engine/layout engine/world engine/tensor engine/nn engine/fsdp
@@ -60,8 +61,8 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
     oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
 suites/train: engine/values engine/lane engine/context engine/layout engine/world engine/stream engine/random
-    engine/tensor engine/checkpoint engine/nn engine/optim engine/fsdp engine/plan oracle/ownership oracle/plain
-    oracle/random oracle/judge oracle/reference dashboard/store suites/core
+    engine/tensor engine/checkpoint engine/nn engine/debug engine/optim engine/fsdp engine/plan oracle/ownership
+    oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
@@ -82,8 +83,8 @@ suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stre
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
     suites/optim suites/plans suites/checkpoint suites/experts engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/random engine/tensor
-    engine/checkpoint engine/nn engine/fsdp engine/optim engine/plan oracle/ownership oracle/plain oracle/judge
-    generators/cases suites/core suites/faults suites/laws
+    engine/checkpoint engine/nn engine/debug engine/fsdp engine/optim engine/plan oracle/ownership oracle/plain
+    oracle/judge generators/cases suites/core suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random
     dashboard/store suites/core
     suites/engines suites/faults suites/train
@@ -101,9 +102,9 @@ ci/gate: engine/values dashboard/store
 ci/mutants:
 ci/output: engine/values dashboard/store
 ci/program: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/ops engine/stream
-    engine/tensor engine/checkpoint engine/fsdp engine/plan oracle/program oracle/plain oracle/random dashboard/store
-    dashboard/report dashboard/pages dashboard/serve suites/core suites/engines suites/faults suites/fsdp suites/golden
-    suites/train suites/laws suites/harness suites/bench
+    engine/tensor engine/checkpoint engine/debug engine/fsdp engine/plan oracle/program oracle/plain oracle/random
+    dashboard/store dashboard/report dashboard/pages dashboard/serve suites/core suites/engines suites/faults
+    suites/fsdp suites/golden suites/train suites/laws suites/harness suites/bench
     ci/curves ci/gate ci/output
 ci/record: engine/values engine/lane engine/random suites/golden
 """

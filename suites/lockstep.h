@@ -3,6 +3,9 @@
 // them, and the oracle's answer and comparison.
 #pragma once
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/debug/breakpoint.h"
+#include "engine/debug/chrome_trace.h"
+#include "engine/debug/comm_debug_mode.h"
 #include "engine/fsdp/fully_shard.h"
 #include "engine/fsdp/held_memory.h"
 #include "engine/lane/numerics.h"

@@ -4,8 +4,13 @@
 set(_public
   engine/checkpoint/checkpoint.h
   engine/checkpoint/safetensors.h
+  engine/context/activity.h
   engine/context/context.h
   engine/context/generator.h
+  engine/debug/breakpoint.h
+  engine/debug/chrome_trace.h
+  engine/debug/comm_debug_mode.h
+  engine/debug/console.h
   engine/fsdp/fully_shard.h
   engine/fsdp/held_memory.h
   engine/fsdp/mixed_precision.h

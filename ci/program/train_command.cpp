@@ -17,6 +17,7 @@
 #include "dashboard/store/output_file.h"
 #include "dashboard/store/recorder.h"
 #include "dashboard/store/store.h"
+#include "engine/debug/breakpoint.h"
 #include "engine/values/error.h"
 #include "engine/values/exit_code.h"
 #include "suites/core/hash_log.h"
@@ -141,6 +142,17 @@ void print_end(const Flags& flags, const TrainStep& last) {
     std::printf("interrupted after step %ld; --resume %s goes on\n", last.step, flags.train.save.c_str());
 }
 
+// The steps; none where `quit` was said at a breakpoint.
+std::vector<TrainStep> trained(const suites::Team& team, const TrainOptions& options, std::string_view text,
+                               const suites::TrainObserver& observer = {}) {
+  try {
+    return suites::train(team, options, text, observer);
+  } catch (const QuitAtBreakpoint& quit) {
+    std::fprintf(stderr, "lockstep: %s\n", quit.what());
+    return {};
+  }
+}
+
 int train(const Flags& flags) {
   auto options = options_of(flags);
   if (!flags.mesh.empty()) options.mesh = mesh_on(flags.mesh, options.on);
@@ -152,7 +164,8 @@ int train(const Flags& flags) {
     stop_after_this_step();
     options.asked_to_stop = [] { return asked_to_stop != 0; };
   }
-  if (!team.leads) return suites::train(team, options, text), kAllEqual;
+  if (!team.leads) return trained(team, options, text), kAllEqual;
+  dashboard::check_output(options.trace, flags.db, "--trace");
   if (!options.resume.empty()) print_resumed(options, text);
   suites::TrainObserver observer;
   std::optional<suites::HashLog> hashes;
@@ -177,8 +190,13 @@ int train(const Flags& flags) {
     std::fflush(stdout);
   };
   observer.goes_on = suites::finite;
-  const auto last = suites::train(team, options, text, observer).back();
+  const auto steps = trained(team, options, text, observer);
   if (hashes) hashes->close();
+  if (steps.empty()) {
+    recorder.finish("interrupted", kNotMeasured);
+    return kNotMeasured;
+  }
+  const auto& last = steps.back();
   const bool is_done = last.step == options.steps;
   const int code = !suites::finite(last) ? kDifference : is_done ? kAllEqual : kNotMeasured;
   recorder.finish(code == kNotMeasured ? "interrupted" : "finished", code);
@@ -305,6 +323,11 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   app.add_option("--db", flags.db, "Database (default lockstep.db)");
 }
 
+// Refuses "", which would be taken for nothing given.
+CLI::Validator names_a(const char* what) {
+  return {[what](const std::string& text) { return text.empty() ? concat("it names no ", what) : ""; }, ""};
+}
+
 }  // namespace
 
 void add_train(CLI::App& app, Chosen& chosen) {
@@ -313,21 +336,32 @@ void add_train(CLI::App& app, Chosen& chosen) {
   add_common(train_app, chosen, flags);
   train_app.get_option("model")->required();
   train_app.add_option("--mesh", flags.mesh, "For example tp:4 or dp:2,tp:2");
-  const CLI::Validator is_named(
-      [](const std::string& path) { return path.empty() ? "it names no folder" : ""; }, "");
   train_app
       .add_option("--save", flags.train.save,
                   "Folder: leave a checkpoint there at the end, and at Ctrl-C (lockstep show shards)")
-      ->check(is_named);
+      ->check(names_a("folder"));
   train_app.add_option("--save-every", flags.train.save_every, "Steps: and each time after so many")
       ->check(CLI::Range(1, 1'000'000))
       ->needs("--save");
   train_app
       .add_option("--resume", flags.train.resume,
                   "Folder of a checkpoint: go on from there, on any mesh; --steps counts from the first")
-      ->check(is_named);
+      ->check(names_a("folder"));
   train_app.add_option("--policy", flags.policy,
                        "single-device (default), indexed, per-rank-seeds or offset-based");
+  train_app
+      .add_option("--trace", flags.train.trace,
+                  "File: what the engine does in the first steps, and why, for ui.perfetto.dev (JSON)")
+      ->check(names_a("file"));
+  train_app.add_option("--trace-steps", flags.train.trace_steps, "So many of them (default 3)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs("--trace");
+  train_app
+      .add_option(
+          "--break-at", flags.train.break_at,
+          "Path of a module, for example layers.0.mlp: all ranks stop before each of its calls, and commands "
+          "on standard input show tensors, what ranks hold of them, and layouts (help lists them)")
+      ->check(names_a("module"));
   train_app.add_option("--log-hashes", flags.log_hashes,
                        "Write the digests of every op of every step on every rank (JSONL) for curves import "
                        "--hashes; step 0 draws the first values");

@@ -12,6 +12,7 @@
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/world/fold.h"
+#include "engine/world/observed.h"
 
 namespace lockstep::fsdp {
 namespace {
@@ -67,7 +68,7 @@ class Hop {
       if (memory_.empty()) allocate(term.scalar_type());
       folds_[r][parcel % mine_[r].size()].add(term);
     };
-    return buffer_.comm()->world->exchange(std::move(asked)).then([this] {
+    return begin_exchange(*buffer_.comm()->world, std::move(asked)).then([this] {
       const PlainGuard plain;
       if (memory_.empty()) allocate(sent_(0, 0, 0).of.scalar_type());  // of no elements
       buffer_.note(memory_);

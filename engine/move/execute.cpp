@@ -14,6 +14,7 @@
 #include "engine/world/collectives.h"
 #include "engine/world/fold.h"
 #include "engine/world/library.h"
+#include "engine/world/observed.h"
 #include "engine/world/share.h"
 
 namespace lockstep {
@@ -267,7 +268,7 @@ Moving crossed(const Step& step, const Locals& locals, const Comm& comm, const C
           part.received.push_back({peer, std::move(view)});
     }
   }
-  auto work = comm.world->exchange(std::move(asked));
+  auto work = begin_exchange(*comm.world, std::move(asked));
   return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "engine/nn/boundary.h"
+#include "engine/nn/running.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
 
@@ -48,6 +49,8 @@ at::Tensor Module::call(Tensors inputs) {
     for (const auto& [name, tensor] : *own)
       LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
                      " has no values yet; call reset_parameters, or materialize, before the model");
+  const Running running(*this);
+  const Active active([this](ActivityLog& log) { return activity_of(*this, log); });
   if (call_by_ == nullptr) return call_within(around_.size(), std::move(inputs));
   return call_by_(std::move(inputs),
                   [this](Tensors given) { return call_within(around_.size(), std::move(given)); });

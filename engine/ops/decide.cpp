@@ -66,6 +66,9 @@ class Chooser {
     return true;
   }
 
+  // The rows that were legal in the last choice.
+  void note(Candidates& candidates) { considered_ = &candidates; }
+
   using Side = Placements Row::*;
 
   // Those of one tensor, by mesh dimension; Replicate where nothing is chosen yet.
@@ -110,6 +113,7 @@ class Chooser {
   // Dimension by dimension, from the whole.
   bool choose_in(const std::vector<int64_t>& turns) {
     chosen_.assign(turns.size(), std::nullopt);
+    if (considered_ != nullptr) considered_->clear();
     call_.input_extents.clear();
     for (const auto& meta : operands_.metas) call_.input_extents.push_back(meta.shape);
     if (!call_.outputs.empty()) call_.output_extents = call_.outputs[0].shape;
@@ -125,16 +129,24 @@ class Chooser {
       for (auto& row : rows) {
         if (!legal(row, d)) continue;
         const auto cost = row_cost(row, d);
-        if (best == nullptr || cost < best_cost) {
-          best = &row;
-          best_cost = cost;
-        }
+        const bool is_best = best == nullptr || cost < best_cost;
+        if (considered_ != nullptr) consider(row, d, cost.first, is_best);
+        if (!is_best) continue;
+        best = &row;
+        best_cost = cost;
       }
       if (best == nullptr) return false;
       cut(*best, d);
       chosen_[as_size(d)] = std::move(*best);
     }
     return true;
+  }
+
+  // The best one so far is the one that is chosen, if none better comes.
+  void consider(const Row& row, int64_t d, double bytes, bool is_best) {
+    if (is_best)
+      for (auto& before : *considered_) before.chosen = before.chosen && before.mesh_dim != d;
+    considered_->push_back({-1, d, row.inputs, row.outputs, bytes, is_best});
   }
 
   bool legal(const Row& row, int64_t d) const {
@@ -240,6 +252,7 @@ class Chooser {
   std::vector<int64_t> order_;
   std::vector<bool> last_;                  // the mesh dimension's turn comes after those of others
   std::vector<std::optional<Row>> chosen_;  // by mesh dimension
+  Candidates* considered_ = nullptr;        // null: nobody asks
 };
 
 std::string describe(const Operands& operands) {
@@ -386,13 +399,15 @@ Rows legal_rows(const OpEntry& entry, const OpCall& call) {
 
 std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
                                        const Operands& operands, std::vector<c10::IValue> args,
-                                       const std::vector<TensorMeta>& outputs, MayMove may_move) {
+                                       const std::vector<TensorMeta>& outputs, MayMove may_move,
+                                       Candidates* candidates) {
   auto decision = std::make_shared<Decision>();
   decision->args = std::move(args);
   decision->call = make_call(op, operands, outputs, decision->args);
   const auto aliases = aliases_of(resolved, operands, outputs.size());
   const auto stays = staying(resolved, operands, may_move);
   Chooser chooser(resolved, operands, decision->call, stays, aliases);
+  if (candidates != nullptr) chooser.note(*candidates);
   const auto order = common_order(operands, stays);
   if (!chooser.choose(order)) refuse(op, resolved, operands);
   place(*decision, chooser, operands, order);
@@ -403,7 +418,7 @@ std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Reso
 
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,
                                             const Operands& operands, std::vector<c10::IValue> args,
-                                            const std::vector<TensorMeta>& outputs) {
+                                            const std::vector<TensorMeta>& outputs, Candidates* candidates) {
   auto joined = std::make_shared<Decision>();
   joined->args = std::move(args);
   joined->call = make_call(op, operands, outputs, joined->args);
@@ -437,7 +452,14 @@ std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const
       throw Refused(Refusal::kPlain, concat(op.operator_name()), describe(operands),
                     concat("element ", element, " of the list is a plain tensor among DTensors; "),
                     "distribute it first");
-    const auto one = decide(op, resolved, mine, joined->args, out, {.viewed = true});
+    Candidates its;
+    const auto one =
+        decide(op, resolved, mine, joined->args, out, {.viewed = true}, candidates ? &its : nullptr);
+    for (auto& candidate : its) {
+      if (!one->redistributes) break;
+      candidate.element = static_cast<int64_t>(element);
+      candidates->push_back(std::move(candidate));
+    }
     for (size_t i = 0; i < from.size(); ++i) {
       joined->routes[from[i]] = one->routes[i];
       joined->inputs[from[i]] = one->inputs[i];

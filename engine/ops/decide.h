@@ -4,6 +4,7 @@
 #pragma once
 #include <c10/util/SmallVector.h>
 
+#include "engine/context/activity.h"
 #include "engine/layout/route.h"
 #include "engine/ops/resolve.h"
 
@@ -38,15 +39,19 @@ struct MayMove {
 };
 
 // @param outputs metadata of the results of the op on global tensors, flattened.
+// @param candidates if given, gets the legal rows along each mesh dimension, in the order in which they are
+// chosen. Law: those that are chosen are what is decided.
 // Throws Refused if no row is legal without moving what must stay.
 std::shared_ptr<const Decision> decide(const c10::OperatorHandle& op, const Resolved& resolved,
                                        const Operands& operands, std::vector<c10::IValue> args,
-                                       const std::vector<TensorMeta>& outputs, MayMove may_move);
+                                       const std::vector<TensorMeta>& outputs, MayMove may_move,
+                                       Candidates* candidates = nullptr);
 
-// For list ops: decides for each element, and joins.
+// For list ops: decides for each element, and joins. Candidates are those of elements that move.
 std::shared_ptr<const Decision> decide_list(const c10::OperatorHandle& op, const Resolved& resolved,
                                             const Operands& operands, std::vector<c10::IValue> args,
-                                            const std::vector<TensorMeta>& outputs);
+                                            const std::vector<TensorMeta>& outputs,
+                                            Candidates* candidates = nullptr);
 
 // The rows that are legal for a call along one mesh dimension: the rule's, the all-Replicate row, interleaved
 // copies.

@@ -31,12 +31,13 @@ std::vector<TensorMeta> outputs_of(const Dispatched& d) {
   return in_place ? std::vector{d.call.operands.metas[0]} : std::vector<TensorMeta>();
 }
 
-std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move) {
+std::shared_ptr<const Decision> compute_decision(const Dispatched& d, MayMove may_move,
+                                                 Candidates* candidates = nullptr) {
   auto args = constants(d.resolved, d.args, d.call);
   const auto outputs = outputs_of(d);
   if (d.resolved.variant == Variant::kList)
-    return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs);
-  return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move);
+    return decide_list(d.op, d.resolved, d.call.operands, std::move(args), outputs, candidates);
+  return decide(d.op, d.resolved, d.call.operands, std::move(args), outputs, may_move, candidates);
 }
 
 // What a composite op or a formula of autograd has made is seen by nobody else; what is written through a
@@ -91,6 +92,13 @@ void find_decision(Dispatched& d) {
     cache.emplace(std::move(key), d.hosted);
   }
   d.decision = d.hosted->decision.get();
+}
+
+Candidates candidates_of(Dispatched& d) {
+  describe(d.call);
+  Candidates candidates;
+  compute_decision(d, may_move(d), &candidates);
+  return candidates;
 }
 
 }  // namespace lockstep

@@ -101,6 +101,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (run_shared(d, stack)) return;
   find_decision(d);
+  const Active active([&](ActivityLog& log) { return activity_of(d, log); });
   place_inputs(d);
   auto entry = current_timeline() != nullptr ? std::optional(begin_entry(d)) : std::nullopt;
   if (resolved.entry->kind == OpKind::kScalar) {

@@ -16,6 +16,7 @@
 #include "engine/tensor/timeline_log.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
+#include "engine/world/observed.h"
 
 namespace lockstep {
 namespace {
@@ -163,7 +164,7 @@ PerRank<at::Tensor> exchanged(const DTensorImpl& rows, const DTensorImpl& order,
   }
   if (mesh_dim < 0) return result;
   const auto arriving = asked.parts;
-  comm.world->exchange(std::move(asked)).wait();
+  begin_exchange(*comm.world, std::move(asked)).wait();
   for (size_t i = 0; i < result.size(); ++i)
     for (const auto& parcel : arriving[i].received)
       into[i].index_copy_(0, indices(ways[i].received[as_size(parcel.place)].to, into[i]), parcel.tensor());

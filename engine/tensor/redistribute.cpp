@@ -72,6 +72,7 @@ at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere, const Co
 // The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
 // was then.
 at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& after) {
+  const Active active([&](auto&) { return activity_of(by, false); });
   const auto to = dense(by.to);
   const auto& comm = from.comm();
   const auto moving =
@@ -96,6 +97,7 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& 
 at::Tensor run_to(const SpecPtr& to, const at::Tensor& tensor, const Route& r, bool implicit,
                   const CommPtr& after) {
   const auto& impl = require_dtensor(tensor, "redistribute");
+  const Active active([&](auto&) { return activity_of(r, implicit); });
   const PlainGuard guard;
   // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
   if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))

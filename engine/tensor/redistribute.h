@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/context/activity.h"
 #include "engine/layout/route.h"
 #include "engine/tensor/dtensor_impl.h"
 
@@ -15,6 +16,9 @@ namespace lockstep {
 using LogResult = std::function<void(const PerRank<at::Tensor>&)>;
 LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
                              const std::function<ReductionOrder()>& order, bool implicit = false);
+
+// The redistribution, as who records is told of it.
+Activity activity_of(const Route& route, bool implicit);
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
 // @param after of the mesh where it ends, in the tensor's World

@@ -21,8 +21,13 @@ bool run_norms(const Arguments& args, torch::jit::Stack& stack);
 // place.cpp. Throws Refused where the op writes to what a redistribution still sends.
 void check_writes(const Dispatched& d);
 
-// cache.cpp. Fills in hosted and decision, made or remembered.
+// cache.cpp. Fills in hosted and decision, made or remembered; and what the decision was between, by making
+// it again.
 void find_decision(Dispatched& d);
+Candidates candidates_of(Dispatched& d);
+
+// activities.cpp. The op, as who records is told of it. @pre it is decided
+Activity activity_of(Dispatched& d, ActivityLog& log);
 
 // place.cpp. Fills in placed: inputs, redistributed to where the decision wants them. Throws Error where a
 // redistribution is not allowed.

@@ -7,6 +7,7 @@
 
 #include "engine/world/fold.h"
 #include "engine/world/group_fold.h"
+#include "engine/world/observed.h"
 
 namespace lockstep {
 namespace {
@@ -76,15 +77,16 @@ void deliver(at::Tensor& into, const at::Tensor& value) {
 
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
                 const PerRank<Buffers>& into) {
-  return world.exchange(among_all(
+  auto asked = among_all(
       "all_gather", groups, [&](size_t i, size_t) { return &sent[i]; },
-      [&](size_t i, size_t place) { return piece(into[i], place); }));
+      [&](size_t i, size_t place) { return piece(into[i], place); });
+  return begin_exchange(world, std::move(asked));
 }
 
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent, Arrived arrived) {
   auto asked = whole("all_gather", groups, sent);
   asked.arrived = [arrived = std::move(arrived)](size_t i, size_t, const at::Tensor& t) { arrived(i, t); };
-  return world.exchange(std::move(asked));
+  return begin_exchange(world, std::move(asked));
 }
 
 Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& sent,
@@ -93,7 +95,7 @@ Work all_gather(World& world, const Groups& groups, const PerRank<at::Tensor>& s
       "all_gather", groups, [&](size_t i, size_t) { return &sent[i]; },
       [&](size_t i, size_t place) { return piece(*forms[i], place); });
   asked.arrived = std::move(arrived);
-  return world.exchange(std::move(asked));
+  return begin_exchange(world, std::move(asked));
 }
 
 Work all_to_all(World& world, const Groups& groups, PerRank<Buffers> sent, PerRank<Buffers> into) {
@@ -102,7 +104,7 @@ Work all_to_all(World& world, const Groups& groups, PerRank<Buffers> sent, PerRa
     asked.parts[i].sent = parcels(std::move(sent[i]));
     asked.parts[i].received = parcels(std::move(into[i]));
   }
-  return world.exchange(std::move(asked));
+  return begin_exchange(world, std::move(asked));
 }
 
 Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<at::Tensor>& sent,
@@ -116,7 +118,7 @@ Work broadcast(World& world, const Groups& groups, int64_t root, const PerRank<a
       for (int64_t place = 0; place < static_cast<int64_t>(groups[i].ranks.size()); ++place)
         if (place != root) part.sent.push_back({place, sent[i]});
   }
-  return world.exchange(std::move(asked));
+  return begin_exchange(world, std::move(asked));
 }
 
 Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& terms,
@@ -124,7 +126,7 @@ Work all_reduce(World& world, const Groups& groups, ReduceOp op, const PerRank<a
   const auto folds = std::make_shared<GroupFold>(groups, op, terms);
   auto asked = whole("all_reduce", groups, terms);
   asked.arrived = [folds](size_t i, size_t place, const at::Tensor& term) { folds->arrive(i, place, term); };
-  return world.exchange(std::move(asked)).then([folds, &into] {
+  return begin_exchange(world, std::move(asked)).then([folds, &into] {
     const auto results = folds->results();
     for (size_t i = 0; i < results.size(); ++i) deliver(into[i], results[i]);
   });
@@ -140,13 +142,13 @@ Work reduce_scatter(World& world, const Groups& groups, ReduceOp op, const PerRa
       "reduce_scatter", groups, [&](size_t i, size_t place) { return piece(terms[i], place); },
       [&](size_t i, size_t) { return &own[i]; });
   asked.arrived = [folds](size_t i, size_t, const at::Tensor& term) { (*folds)[i].add(term); };
-  return world.exchange(std::move(asked)).then([folds, own = std::move(own), &into] {
+  return begin_exchange(world, std::move(asked)).then([folds, own = std::move(own), &into] {
     for (size_t i = 0; i < folds->size(); ++i) deliver(into[i], folded((*folds)[i], own[i].tensor()));
   });
 }
 
 void barrier(World& world, const Groups& groups) {
-  world.exchange(named("barrier", groups)).wait();
+  begin_exchange(world, named("barrier", groups)).wait();
 }
 
 }  // namespace lockstep

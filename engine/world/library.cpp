@@ -8,6 +8,7 @@
 
 #include "engine/values/error.h"
 #include "engine/world/gloo_gang.h"
+#include "engine/world/observed.h"
 
 namespace lockstep {
 namespace {
@@ -40,15 +41,25 @@ std::vector<at::Tensor> picked(const PerRank<at::Tensor>& all, const std::vector
   return found;
 }
 
+// As of ranks that fold: each receives a term of this form from every other one.
+int64_t from_others(const Groups& groups, const PerRank<at::Tensor>& terms) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < groups.size(); ++i)
+    bytes += (std::ssize(groups[i].ranks) - 1) * static_cast<int64_t>(terms[i].nbytes());
+  return bytes;
+}
+
 class Gangs final : public Library {
  public:
   void all_reduce(const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& tensors) override {
+    const Active active([&](auto&) { return collective("all_reduce", from_others(groups, tensors)); });
     each_group(groups, [&](GlooGang& gang, const std::vector<size_t>& members) {
       gang.all_reduce(op, picked(tensors, members));
     });
   }
   void reduce_scatter(const Groups& groups, ReduceOp op, const PerRank<at::Tensor>& sent,
                       const PerRank<at::Tensor>& into) override {
+    const Active active([&](auto&) { return collective("reduce_scatter", from_others(groups, into)); });
     each_group(groups, [&](GlooGang& gang, const std::vector<size_t>& members) {
       gang.reduce_scatter(op, picked(sent, members), picked(into, members));
     });

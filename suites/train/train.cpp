@@ -11,7 +11,10 @@
 #include <cmath>
 
 #include "dashboard/store/hash.h"
+#include "engine/debug/breakpoint.h"
+#include "engine/debug/chrome_trace.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/spec.h"
 #include "suites/core/most_ranks.h"
@@ -125,6 +128,27 @@ bool saves(const TrainOptions& options, const TrainStep& step, bool goes_on) {
   return !options.save.empty() && is_due && decided(options.world, finite(step));
 }
 
+// What the engine does in the first steps, by way of options.trace.
+class Tracing {
+ public:
+  explicit Tracing(const TrainOptions& options) : options_(options) {
+    if (options.trace.empty()) return;
+    log_ = std::make_shared<ActivityLog>(/*wants_candidates=*/true);
+    recording_.emplace(log_);
+  }
+  // Called after each step by all that host ranks.
+  void after_step(size_t steps, bool goes_on) {
+    if (!recording_ || (goes_on && steps < as_size(options_.trace_steps))) return;
+    recording_.reset();
+    export_chrome_trace(options_.trace, *log_, options_.world);
+  }
+
+ private:
+  const TrainOptions& options_;
+  ActivityLogPtr log_;
+  std::optional<Recording> recording_;
+};
+
 constexpr std::array kWithoutNames = {"nothing", "dbuffer", "planning", "overlap"};
 constexpr std::array kNames = {"adamw", "adamw-fused", "sgd", "sgd-fused", "adamw-8bit", "muon"};
 
@@ -195,6 +219,14 @@ void check_options(const TrainOptions& o) {
                  "adamw-8bit");
   LOCKSTEP_CHECK(o.without == Without::kNothing || o.mesh, "[train] --without ", name(o.without),
                  " is of a mesh, and one device has none; write for example --mesh fsdp:4");
+  LOCKSTEP_CHECK(
+      o.trace.empty() || o.mesh,
+      "[train] --trace without --mesh: one device is plain libtorch, of which nothing is recorded; "
+      "write --mesh tp:1");
+  if (!o.break_at.empty()) {
+    Llama model(model_options(o));
+    check_break_at(model, o.break_at);
+  }
   if (o.mesh) check_mesh(o);
 }
 
@@ -236,6 +268,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
   if (!decided(options.world, observer.begins())) return {};
   if (!options.save.empty()) dcp::prepare(options.save, options.world);
   PeakMemory memory(options.on);
+  Tracing tracing(options);
   Trainer trainer(options);
   observed(observer, 0, [&] { trainer.init(); });
   SavedRun run;
@@ -262,6 +295,7 @@ std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
     observer.on_step(step);
     if (before) observer.on_state(*before, step);
     goes_on = decided(options.world, observer.goes_on(step)) && !stops(options) && number < options.steps;
+    tracing.after_step(steps.size(), goes_on);
     if (saves(options, step, goes_on)) {
       run.step = number;
       run.random = generator().state;

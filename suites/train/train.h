@@ -87,6 +87,9 @@ struct TrainOptions {
   std::string resume;            // folder of a checkpoint from which it goes on; "": from the first values
   std::string save;              // folder of the checkpoint that it leaves when it ends; "": none
   int64_t save_every = 0;        // steps, also then; 0: never
+  std::string trace;             // file for what the engine does in the first steps of the run; "": none
+  int64_t trace_steps = 3;       // so many of them
+  std::string break_at;          // path of a module before whose calls all ranks stop; "": none
   bool keeps_choices = false;    // each step tells which experts its tokens have had
   // Asked in every process after each step, where a checkpoint is left: whether it is the last.
   bool (*asked_to_stop)() = nullptr;
@@ -132,11 +135,11 @@ struct TrainObserver {
 };
 
 // Throws Error for options that do not fit: an unknown model or preset, or one that is not for training, a
-// learning rate that is no number, mesh dimensions other than kMeshDims, more ranks than one process hosts, a
-// batch that those of them that cut it do not divide. Runs in the calling thread; random stream, seed and
-// offset are the thread's. Whoever hosts ranks of options.world trains alike; the observer is that of the
-// thread which leads (team.h), the others' is not asked. A step whose loss or norm is not finite is never
-// saved.
+// learning rate that is no number, a module to break at that is none, a trace of one device, mesh dimensions
+// other than kMeshDims, more ranks than one process hosts, a batch that those of them that cut it do not
+// divide. Runs in the calling thread; random stream, seed and offset are the thread's. Whoever hosts ranks of
+// options.world trains alike; the observer is that of the thread which leads (team.h), the others' is not
+// asked. A step whose loss or norm is not finite is never saved.
 std::vector<TrainStep> train(const TrainOptions& options, std::string_view text,
                              const TrainObserver& observer = {});
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/debug/breakpoint.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -54,10 +55,14 @@ Trainer::Trainer(const TrainOptions& options)
     : options_(with_fault(options)), model_(make_model(model_options(options_))) {
   if (options_.keeps_choices) model_->keep_choices();
   if (options_.fault && options_.fault->model) options_.fault->model(*model_);
-  if (!options_.mesh) {
+  if (options_.mesh)
+    parallelize();
+  else
     stay_plain();
-    return;
-  }
+  if (!options_.break_at.empty()) break_at(*model_, options_.break_at);
+}
+
+void Trainer::parallelize() {
   mesh_ = init_device_mesh(options_.on, options_.mesh->shape(), options_.mesh->names(), world_of(options_));
   const bool has_tiles =
       options_.optimizer == OptimizerKind::kAdamW8bit && options_.without != Without::kPlanning;

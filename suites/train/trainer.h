@@ -67,6 +67,7 @@ class Trainer {
   void seed_stream(uint64_t part) const;
   void make_optimizer();
   std::vector<dcp::NamedTensor> named(const OptimizerState& optimizer) const;
+  void parallelize();
   void stay_plain();
 
   // Of one device: draws for `policy` while the scope that is returned lives; nothing on a mesh. A baseline
