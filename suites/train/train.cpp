@@ -224,8 +224,8 @@ void check_options(const TrainOptions& o) {
       "[train] --trace without --mesh: one device is plain libtorch, of which nothing is recorded; "
       "write --mesh tp:1");
   if (!o.break_at.empty()) {
-    Llama model(model_options(o));
-    check_break_at(model, o.break_at);
+    const auto model = make_model(model_options(o));
+    check_break_at(*model, o.break_at);
   }
   if (o.mesh) check_mesh(o);
 }
