@@ -102,6 +102,7 @@ Operands operands(const Op& op, int64_t ranks) {
 at::Tensor by_hand(const Op& op, const Operands& on, const at::Tensor& like) {
   torch::jit::Stack boxed;
   boxed.reserve(4);
+  boxed.emplace_back(like);
   PerRank<at::Tensor> locals;
   locals.reserve(on.locals.size());
   const PlainGuard guard;

@@ -46,19 +46,18 @@ bool is_sum(const Placement& p) {
   return is_partial(p, ReduceOp::kSum) || is_partial(p, ReduceOp::kAvg);
 }
 
-// Terms are added to terms; a factor that is not positive makes another zero of theirs.
+// A factor that is not positive makes another zero of a term. @pre the call adds DTensors
 bool adds_terms(const BypassCall& call) {
   const auto* factor = call.args.find("alpha");
-  return call.tensors[0] != nullptr &&
-         (factor == nullptr || rules::positive(*factor, call.tensors[0]->dtype()));
+  return factor == nullptr || rules::positive(*factor, call.tensors[0]->dtype());
 }
 
 bool all_pend_as_out(const BypassCall& call) {
   const auto& out = call.tensors.back();
-  if (out == nullptr || !out->has_partial() || !is_contiguous(*out) || !adds_terms(call)) return false;
+  if (out == nullptr || !out->has_partial() || !is_contiguous(*out)) return false;
   const bool sums =
       std::ranges::all_of(out->placements(), [](const Placement& p) { return !is_partial(p) || is_sum(p); });
-  return sums && all_as(*out, call.tensors);
+  return sums && all_as(*out, call.tensors) && adds_terms(call);
 }
 
 SpecPtr as_out(const BypassCall& call) {
@@ -67,11 +66,8 @@ SpecPtr as_out(const BypassCall& call) {
 
 // Whether `whole` is Replicate where `pending` is a sum of several ranks' terms, in one place or more, and
 // all else is alike. Of no elements, or along one rank, to reduce costs nothing, and is what the rule does.
+// Most sums are of other placements, which are looked at first.
 bool is_term_of(const Spec& whole, const Spec& pending) {
-  if (whole.mesh() != pending.mesh() || whole.shape() != pending.shape() ||
-      whole.dtype() != pending.dtype() || whole.order() != pending.order() || pending.numel() == 0 ||
-      !is_contiguous(whole) || !is_contiguous(pending))
-    return false;
   bool some = false;
   for (int64_t d = 0; d < whole.mesh().ndim(); ++d) {
     const auto &a = whole.placements()[as_size(d)], &b = pending.placements()[as_size(d)];
@@ -79,13 +75,15 @@ bool is_term_of(const Spec& whole, const Spec& pending) {
     if (!is_replicate(a) || !is_partial(b, ReduceOp::kSum) || whole.mesh().size(d) == 1) return false;
     some = true;
   }
-  return some;
+  return some && whole.shape() == pending.shape() && whole.dtype() == pending.dtype() &&
+         whole.order() == pending.order() && pending.numel() > 0 && is_contiguous(whole) &&
+         is_contiguous(pending);
 }
 
 bool whole_beside_pending(const BypassCall& call) {
-  if (call.tensors.size() != 2 || call.tensors[1] == nullptr || !adds_terms(call)) return false;
+  if (call.tensors.size() != 2 || call.tensors[0] == nullptr || call.tensors[1] == nullptr) return false;
   const auto &a = *call.tensors[0], &b = *call.tensors[1];
-  return is_term_of(a, b) || is_term_of(b, a);
+  return (is_term_of(a, b) || is_term_of(b, a)) && adds_terms(call);
 }
 
 SpecPtr as_pending(const BypassCall& call) {
