@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/layout/layout.h"
 #include "engine/move/execute.h"
 #include "engine/move/replicas.h"

@@ -26,7 +26,8 @@ struct BypassCall {
 // operand is a term: the first rank along that mesh dimension has it, the others have the sum's identity. A
 // truth that the host reads pends as `meta` says, and is reduced. Law: all comes out as by the op's rule.
 struct Bypass {
-  // "aten::add" in all its overloads, "aten::add.Tensor" alone, or every op that libtorch tags so.
+  // "aten::add" in all its overloads, "aten::add.Tensor" alone, or every op that libtorch tags so and of
+  // which each rank runs the stock kernel, whatever it has.
   using Ops = std::variant<std::string, at::Tag>;
   Ops op;
   Variant kind = Variant::kFunctional;

@@ -53,12 +53,6 @@ const OpEntry* find_stock(std::string_view name) {
   return it != table.end() && it->name == name ? &*it : nullptr;
 }
 
-// What its results are of the whole tensors, they are of what each rank has.
-bool runs_stock(const OpEntry& entry) {
-  const auto run = entry.run[entered_lane()];
-  return run == local::stock || run == local::as_one_of_many;
-}
-
 // Views alias what they are given, and random ops draw in places of their own.
 bool may_be_bypassed(const OpEntry& entry) {
   return (entry.kind == OpKind::kValue || entry.kind == OpKind::kScalar) && !entry.returns_input &&
@@ -130,7 +124,7 @@ std::vector<Bypass> bypasses_beside(const OpEntry& entry) {
   const std::lock_guard lock(user.mutex);
   auto all = user.bypasses;
   const auto& own = own_bypasses();
-  if (&entry == find_stock(entry.name) && runs_stock(entry)) all.insert(all.end(), own.begin(), own.end());
+  if (&entry == find_stock(entry.name)) all.insert(all.end(), own.begin(), own.end());
   return all;
 }
 
@@ -167,6 +161,11 @@ static std::shared_ptr<const RuleOverrides> with_bypasses(std::vector<Bypass> by
 BypassScope::BypassScope(std::vector<Bypass> bypasses)
     : rules_(&Context::rules, with_bypasses(std::move(bypasses))),
       resolutions_(&Context::resolutions, nullptr) {}
+
+bool runs_stock(const OpEntry& entry) {
+  const auto run = entry.run[entered_lane()];
+  return run == local::stock || run == local::as_one_of_many;
+}
 
 bool rules_changed(uint64_t& seen) {
   const uint64_t now = user_table().version;

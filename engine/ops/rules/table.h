@@ -52,9 +52,11 @@ class BypassScope {
   Within<std::shared_ptr<Resolutions>> resolutions_;
 };
 
-// Those that are tried for an op of this record: a scope's; else users', and, where the rule is Lockstep's
-// own and runs the stock op on each rank, Lockstep's.
+// Those that are tried for ops of this record: a scope's; else users', and, where the rule is Lockstep's own,
+// Lockstep's.
 std::vector<Bypass> bypasses_beside(const OpEntry& entry);
+// Whether each rank runs the stock op on what it has, whatever that is.
+bool runs_stock(const OpEntry& entry);
 
 // For caches of what was derived from rules: true if user rules have changed since `seen`, which then is now.
 // A cache begins with 0.
