@@ -53,10 +53,10 @@ std::vector<Suite> of_programs() {
        "redistributions begun and waited for late, in another order or never give the bits of those that "
        "wait",
        3, kEndless, false, generated<"overlap">, judge_overlap, Flag::kOverlap},
-      {"ops", "one op on any placements gives the oracle's bits", 60, kEndless, false, generated<"ops">,
-       judge_program},
-      {"rules", "every row of an op's rule is true; true rows that are missing are named", 3, kEndless, false,
-       rules_case, judge_rules, Flag::kRules},
+      {"ops", "one op on any placements gives the oracle's bits, bypassed or not", 60, kEndless, false,
+       generated<"ops">, judge_bypassed},
+      {"rules", "every row of an op's rule is true, and its bypasses; true rows that are missing are named",
+       3, kEndless, false, rules_case, judge_rules, Flag::kRules},
       {"gradient", "the gradient of one op gives the oracle's bits for each leaf", 20, kEndless, false,
        generated<"gradient">, judge_program},
       {"random", "random ops draw the single device's stream whatever the sharding", 8, kEndless, false,
@@ -69,7 +69,7 @@ std::vector<Suite> of_programs() {
       {"metamorphic", "rank numbers, names and mesh dimensions of one change nothing; one rank is one device",
        6, kEndless, false, generated<"metamorphic">, judge_metamorphic},
       {"edges", "programs that leave their DTensors and compute with plain tensors give the oracle's bits",
-       12, kEndless, false, generated<"edges">, judge_program},
+       12, kEndless, false, generated<"edges">, judge_bypassed},
       {"cache", "an op gives the same bits and moves whatever was decided before", 12, kEndless, false,
        generated<"cache">, judge_cache},
   };

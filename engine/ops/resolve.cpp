@@ -85,6 +85,28 @@ Zeros zeros_in(const c10::FunctionSchema& schema, const std::vector<bool>& mutat
   return name == "aten::add.Tensor" ? Zeros::kAdds : Zeros::kOrdinary;
 }
 
+// @pre there is a rule
+bool is_of(const Bypass::Ops& ops, const c10::OperatorHandle& op, const Resolved& resolved) {
+  if (const auto* name = std::get_if<std::string>(&ops))
+    return *name == op.schema().name() || *name == c10::toString(op.operator_name());
+  const auto tag = std::get<at::Tag>(ops);  // which generated out variants lack
+  if (!runs_stock(*resolved.entry)) return false;
+  return op.hasTag(tag) || (resolved.functional.has_value() && resolved.functional->hasTag(tag));
+}
+
+// Results that are several, or lists, no bypass tells of.
+std::vector<Bypass> bypasses_of(const c10::OperatorHandle& op, const Resolved& resolved) {
+  const auto& returns = op.schema().returns();
+  if (resolved.entry == nullptr || returns.size() != 1 || op.hasTag(at::Tag::nondeterministic_seeded))
+    return {};
+  const bool value = kind_of(returns[0]) == ArgKind::kTensor;
+  if (!value && (resolved.entry->kind != OpKind::kScalar || returns[0].type()->str() != "bool")) return {};
+  auto all = bypasses_beside(*resolved.entry);
+  std::erase_if(all,
+                [&](const Bypass& b) { return b.kind != resolved.variant || !is_of(b.op, op, resolved); });
+  return all;
+}
+
 Resolved compute(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   Resolved result;
@@ -109,6 +131,7 @@ Resolved compute(const c10::OperatorHandle& op) {
     const auto outs = std::count(result.mutated.begin(), result.mutated.end(), true);
     result.functional = functional_of(schema, result.mutated.size() - static_cast<size_t>(outs));
   }
+  result.bypasses = bypasses_of(op, result);
   return result;
 }
 

@@ -6,11 +6,10 @@
 
 #include <optional>
 
+#include "engine/ops/rules/bypass.h"
 #include "engine/ops/rules/record.h"
 
 namespace lockstep {
-
-enum class Variant { kFunctional, kInPlace, kOut, kList };
 
 enum class ArgKind { kConstant, kTensor, kTensorList };
 
@@ -31,6 +30,7 @@ struct Resolved {
   std::optional<c10::OperatorHandle> functional;  // of an out variant: the overload without the outs
   std::vector<bool> mutated;                      // arguments written to
   std::vector<ArgKind> kinds;                     // of the arguments
+  std::vector<Bypass> bypasses;                   // that may be for a call of it, in turn; mostly none
 };
 
 // Computed once for each operator in each Context, until user rules change.

@@ -26,12 +26,9 @@ std::vector<at::Tensor> mutated_tensors(const Dispatched& d) {
   return result;
 }
 
-// The arguments on one hosted rank.
-static Stack local_stack(const Dispatched& d, size_t rank) {
-  return with_tensors(d.resolved, d.args, [&](size_t i) {
-    const auto* impl = dtensor_impl(d.placed[i]);
-    return impl == nullptr ? d.placed[i] : impl->locals()[rank];
-  });
+const at::Tensor& local_of(const at::Tensor& placed, size_t rank) {
+  const auto* impl = dtensor_impl(placed);
+  return impl == nullptr ? placed : impl->locals()[rank];
 }
 
 // A kernel's errors tell neither the op nor the rank, nor what the rank holds.
@@ -39,8 +36,7 @@ static Stack local_stack(const Dispatched& d, size_t rank) {
   std::string locals;
   for (const auto& placed : d.placed) {
     if (!placed.defined()) continue;
-    const auto* impl = dtensor_impl(placed);
-    const auto& local = impl == nullptr ? placed : impl->locals()[rank];
+    const auto& local = local_of(placed, rank);
     locals += concat(locals.empty() ? "" : ", ", dtype_name(local.scalar_type()), '[',
                      shape_text(local.sizes().vec()), ']');
   }
@@ -49,6 +45,18 @@ static Stack local_stack(const Dispatched& d, size_t rank) {
       concat(d.op.operator_name()),
       concat("on rank ", comm.ranks[rank], " at (", join(comm.mesh.coordinate(comm.positions[rank]), ','),
              "): ", said.substr(0, said.find('\n')), "; locals ", locals));
+}
+
+void on_rank(const Dispatched& d, size_t rank, c10::function_ref<void()> run) {
+  try {
+    run();
+  } catch (const c10::Error& error) {
+    refuse_locals(d, rank, error.what_without_backtrace());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {  // a number that a dtype does not hold
+    refuse_locals(d, rank, error.what());
+  }
 }
 
 // What a rank has just computed is kept once with its replicas, before the next rank computes.
@@ -65,28 +73,39 @@ static void settle(Replicas& replicas, const Dispatched& d, size_t rank, Stack& 
   }
 }
 
-std::vector<Stack> run_ranks(const Dispatched& d) {
-  const auto run = d.resolved.entry->run[entered_lane()];
+// The results of one hosted rank, in an empty stack.
+static void run_rank(const Dispatched& d, size_t rank, Replicas& replicas, Stack& stack) {
   const auto& decision = *d.decision;
-  const auto& positions = d.call.comm->positions;
-  std::vector<Stack> results;
-  results.reserve(positions.size());
+  push_with_tensors(stack, d.resolved, d.args, [&](size_t i) { return local_of(d.placed[i], rank); });
+  on_rank(d, rank, [&] {
+    d.resolved.entry->run[entered_lane()](
+        {d.op, decision.call, decision.inputs, decision.outputs, d.call.comm->positions[rank]}, stack);
+    settle(replicas, d, rank, stack);
+  });
+}
+
+std::vector<Stack> run_ranks(const Dispatched& d) {
+  std::vector<Stack> results(d.call.comm->positions.size());
   const PlainGuard guard;
   Replicas replicas(*d.call.comm);
-  for (size_t r = 0; r < positions.size(); ++r) {
-    auto& stack = results.emplace_back(local_stack(d, r));
-    try {
-      run({d.op, decision.call, decision.inputs, decision.outputs, positions[r]}, stack);
-      settle(replicas, d, r, stack);
-    } catch (const c10::Error& error) {
-      refuse_locals(d, r, error.what_without_backtrace());
-    } catch (const Error&) {
-      throw;
-    } catch (const std::runtime_error& error) {  // a number that a dtype does not hold
-      refuse_locals(d, r, error.what());
-    }
+  for (size_t r = 0; r < results.size(); ++r) {
+    results[r].reserve(d.args.size());
+    run_rank(d, r, replicas, results[r]);
   }
   return results;
+}
+
+PerRank<at::Tensor> run_ranks_of_one(const Dispatched& d, Stack& lent) {
+  PerRank<at::Tensor> locals;
+  locals.reserve(d.call.comm->positions.size());
+  const PlainGuard guard;
+  Replicas replicas(*d.call.comm);
+  for (size_t r = 0; r < d.call.comm->positions.size(); ++r) {
+    run_rank(d, r, replicas, lent);
+    locals.push_back(lent.front().isTensor() ? std::move(lent.front()).toTensor() : at::Tensor());
+    lent.clear();
+  }
+  return locals;
 }
 
 std::vector<PerRank<at::Tensor>> by_output(const std::vector<Stack>& results) {

@@ -27,8 +27,16 @@ struct Dispatched {
 bool changes_metadata(const Resolved& resolved);
 std::vector<at::Tensor> mutated_tensors(const Dispatched& d);
 
+// What a hosted rank has of a placed operand, which may be plain.
+const at::Tensor& local_of(const at::Tensor& placed, size_t rank);
+// Runs something on what a hosted rank has. Throws KernelError where libtorch refuses that.
+void on_rank(const Dispatched& d, size_t rank, c10::function_ref<void()> run);
+
 // What each hosted rank returns. Throws KernelError where libtorch refuses what a rank holds.
 std::vector<torch::jit::Stack> run_ranks(const Dispatched& d);
+// The same of an op that returns one tensor. An empty stack with room for the arguments is lent to the ranks
+// in turn, and nothing is allocated beside what the op itself does, and the list.
+PerRank<at::Tensor> run_ranks_of_one(const Dispatched& d, torch::jit::Stack& lent);
 // The same, lists flattened, as [output][rank].
 std::vector<PerRank<at::Tensor>> by_output(const std::vector<torch::jit::Stack>& results);
 

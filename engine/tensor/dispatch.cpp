@@ -98,6 +98,7 @@ void run_by_rule(const c10::OperatorHandle& op, const Resolved& resolved, Parsed
   }
   Dispatched d{op, resolved, args, call};
   check_writes(d);
+  if (!resolved.bypasses.empty() && run_bypass(d, stack)) return;
   if (resolved.variant == Variant::kOut) return run_out(d, stack);
   if (run_shared(d, stack)) return;
   find_decision(d);

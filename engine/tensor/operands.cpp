@@ -164,10 +164,8 @@ void describe(ParsedCall& call) {
   }
 }
 
-torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
-                               c10::function_ref<at::Tensor(size_t)> replace) {
-  torch::jit::Stack stack;
-  stack.reserve(args.size());
+void push_with_tensors(torch::jit::Stack& stack, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                       c10::function_ref<at::Tensor(size_t)> replace) {
   size_t next = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     if (resolved.kinds[i] == ArgKind::kTensor) {
@@ -187,6 +185,13 @@ torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValu
       stack.push_back(args[i]);
     }
   }
+}
+
+torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                               c10::function_ref<at::Tensor(size_t)> replace) {
+  torch::jit::Stack stack;
+  stack.reserve(args.size());
+  push_with_tensors(stack, resolved, args, replace);
   return stack;
 }
 

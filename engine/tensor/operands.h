@@ -26,6 +26,8 @@ ParsedCall parse(const c10::OperatorHandle& op, const Resolved& resolved, at::Ar
 void describe(ParsedCall& call);
 
 // A copy of the arguments with tensor i replaced by replace(i); undefined ones stay.
+void push_with_tensors(torch::jit::Stack& stack, const Resolved& resolved, at::ArrayRef<c10::IValue> args,
+                       c10::function_ref<at::Tensor(size_t)> replace);
 torch::jit::Stack with_tensors(const Resolved& resolved, at::ArrayRef<c10::IValue> args,
                                c10::function_ref<at::Tensor(size_t)> replace);
 // A copy with DTensors replaced by None (lists by lists of Nones); plain tensors of one element, and

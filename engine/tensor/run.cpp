@@ -30,20 +30,8 @@ int64_t view_offset(const Dispatched& d, size_t output) {
   return d.decision->call.outputs[output].offset + d.call.tensors[0].storage_offset();
 }
 
-// What every rank gave in this place of its results: a program branches by it.
-const c10::IValue& agreed(const Dispatched& d, const std::vector<Stack>& results, size_t place) {
-  const auto& first = results.front()[place];
-  for (size_t r = 1; r < results.size(); ++r) {
-    const auto text = concat(results[r][place]);
-    LOCKSTEP_CHECK(text == concat(first), "[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r],
-                   " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ", first,
-                   "; replicas have diverged");
-  }
-  return first;
-}
-
 // Writes the results back to the interpreter's stack in the shape of the schema's returns.
-void push_results(const Dispatched& d, const std::vector<Stack>& results, const std::vector<at::Tensor>& flat,
+void push_results(const Dispatched& d, const std::vector<Stack>& results, at::ArrayRef<at::Tensor> flat,
                   Stack& stack) {
   size_t next = 0;
   for (size_t place = 0; place < results.front().size(); ++place) {
@@ -86,11 +74,22 @@ at::Tensor wrap(const Dispatched& d, size_t output, PerRank<at::Tensor> locals) 
   return result;
 }
 
-std::vector<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+bool returns_one(const c10::FunctionSchema& schema) {
+  return schema.returns().size() == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
+}
+
+PerOperand<at::Tensor> run_one(const Dispatched& d, Stack& stack) {
+  Stack own;
+  auto result = wrap(d, 0, run_ranks_of_one(d, stack.empty() ? stack : own));
+  stack.emplace_back(result);
+  return {result};
+}
+
+PerOperand<at::Tensor> run_values(const Dispatched& d, Stack& stack) {
+  if (returns_one(d.op.schema())) return run_one(d, stack);
   const auto results = run_ranks(d);
   auto locals = by_output(results);
-  std::vector<at::Tensor> flat;
-  flat.reserve(locals.size());
+  PerOperand<at::Tensor> flat;
   for (size_t j = 0; j < locals.size(); ++j) flat.push_back(wrap(d, j, std::move(locals[j])));
   push_results(d, results, flat, stack);
   return flat;
@@ -118,15 +117,15 @@ at::Tensor replicas(const Dispatched& d, PerRank<at::Tensor> locals) {
   return make_dtensor(spec, d.call.comm, std::move(locals));
 }
 
-std::vector<at::Tensor> run_whole(const Dispatched& d, Stack& stack) {
+PerOperand<at::Tensor> run_whole(const Dispatched& d, Stack& stack) {
   const auto results = run_ranks(d);
-  std::vector<at::Tensor> flat;
+  PerOperand<at::Tensor> flat;
   for (auto& locals : by_output(results)) flat.push_back(replicas(d, std::move(locals)));
   push_results(d, results, flat, stack);
   return flat;
 }
 
-std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
+PerOperand<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
   const bool metadata = changes_metadata(d.resolved);
   const auto results = run_ranks(d);
   const auto changed = mutated_tensors(d);
@@ -145,10 +144,10 @@ std::vector<at::Tensor> run_in_place(const Dispatched& d, Stack& stack) {
     else
       stack.emplace_back(changed[0]);
   }
-  return changed;
+  return {changed.begin(), changed.end()};
 }
 
-std::vector<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
+PerOperand<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
   const PlainGuard guard;
   std::vector<PerRank<at::Tensor>> placed;
   for (const auto& t : d.placed) {
@@ -158,12 +157,12 @@ std::vector<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
   }
   auto results = random_op(*d.resolved.entry, {d.op, d.decision->call, d.args, d.call.operands.specs, placed,
                                                d.decision->outputs, *d.call.comm});
-  std::vector<at::Tensor> outputs;
+  PerOperand<at::Tensor> outputs;
   if (d.resolved.variant == Variant::kInPlace) {
     const auto& self = d.call.tensors[0];
     const auto& locals = dtensor_impl(self)->locals();
     for (size_t r = 0; r < locals.size(); ++r) locals[r].copy_(results[0][r]);
-    outputs = {self};
+    outputs.push_back(self);
   } else {
     for (size_t j = 0; j < results.size(); ++j) outputs.push_back(wrap(d, j, std::move(results[j])));
   }
@@ -173,7 +172,18 @@ std::vector<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
 
 }  // namespace
 
-std::vector<at::Tensor> run(const Dispatched& d, Stack& stack) {
+const c10::IValue& agreed(const Dispatched& d, const std::vector<Stack>& results, size_t place) {
+  const auto& first = results.front()[place];
+  for (size_t r = 1; r < results.size(); ++r) {
+    const auto text = concat(results[r][place]);
+    LOCKSTEP_CHECK(text == concat(first), "[", d.op.operator_name(), "] rank ", d.call.comm->ranks[r],
+                   " reads ", text, " where rank ", d.call.comm->ranks[0], " reads ", first,
+                   "; replicas have diverged");
+  }
+  return first;
+}
+
+PerOperand<at::Tensor> run(const Dispatched& d, Stack& stack) {
   const auto variant = d.resolved.variant;
   if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
   const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);

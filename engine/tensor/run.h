@@ -21,6 +21,10 @@ bool run_norms(const Arguments& args, torch::jit::Stack& stack);
 // place.cpp. Throws Refused where the op writes to what a redistribution still sends.
 void check_writes(const Dispatched& d);
 
+// bypass.cpp. The first bypass that is for the call; false: there is none. What is recorded goes by the rule,
+// and where nothing may move implicitly, it is refused by it.
+bool run_bypass(Dispatched& d, torch::jit::Stack& stack);
+
 // cache.cpp. Fills in hosted and decision, made or remembered; and what the decision was between, by making
 // it again.
 void find_decision(Dispatched& d);
@@ -36,11 +40,14 @@ void place_inputs(Dispatched& d);
 // timeline.cpp. The op's entry, begun before it runs, since it may write to its inputs, and appended to the
 // current timeline.
 TimelineEntry begin_entry(const Dispatched& d);
-void end_entry(const Dispatched& d, TimelineEntry entry, const std::vector<at::Tensor>& outputs);
+void end_entry(const Dispatched& d, TimelineEntry entry, at::ArrayRef<at::Tensor> outputs);
 
 // run.cpp. The op on every hosted rank; its results are pushed to the stack and returned. In-place ops write
 // to the locals and return the very arguments they were given.
-std::vector<at::Tensor> run(const Dispatched& d, torch::jit::Stack& stack);
+PerOperand<at::Tensor> run(const Dispatched& d, torch::jit::Stack& stack);
+// What every rank gave in this place of its results: a program branches by it. Throws Error where they
+// differ.
+const c10::IValue& agreed(const Dispatched& d, const std::vector<torch::jit::Stack>& results, size_t place);
 // A value read on the host: the same on every rank, or the ranks would part ways.
 void run_scalar(const Dispatched& d, torch::jit::Stack& stack);
 

@@ -85,7 +85,7 @@ TimelineEntry begin_entry(const Dispatched& d) {
   return entry;
 }
 
-void end_entry(const Dispatched& d, TimelineEntry entry, const std::vector<at::Tensor>& outputs) {
+void end_entry(const Dispatched& d, TimelineEntry entry, at::ArrayRef<at::Tensor> outputs) {
   for (const auto& t : outputs) entry.outputs.push_back(record(t));
   entry.aliases = aliases(d, entry.outputs.size());
   current_timeline()->push_back(std::move(entry));

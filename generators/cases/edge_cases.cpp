@@ -47,10 +47,16 @@ void read_number(Builder& b) {
   if (b.call(oracle::kItem.data(), {x}, {b.magnitude(x), {}}, false)) meet(b, b.results()[0]);
 }
 
+// The same; or its magnitudes, which lie as it does, and of which parts are the same; or others.
+Ref compared_with(Builder& b, Ref x) {
+  if (b.random().chance(60)) return b.redistribute(x);
+  if (b.random().chance(50) && emit(b, template_of("aten::abs"), {x}, {x})) return b.results()[0];
+  return b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
+}
+
 void read_equal(Builder& b) {
   const Ref x = b.operand({.dtypes = kAllDtypes});
-  const bool same = b.random().chance(60);
-  const Ref y = same ? b.redistribute(x) : b.operand({.dtypes = bit_of(b.dtype(x)), .shape = b.shape(x)});
+  const Ref y = compared_with(b, x);
   if (b.call(oracle::kEquality.data(), {x, y}, {}, false)) meet(b, b.results()[0]);
 }
 

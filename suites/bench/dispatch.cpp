@@ -125,6 +125,7 @@ Prepared misses(const Op& op) {
   auto shapes = operands_of_many_shapes(op);
   return {[&op, shapes] { check(op, shapes->front()); },
           [&op, shapes](double) {
+            const BypassScope decides({});
             forget_decisions();
             return decisions([&] {
               for (int pass = 0; pass < 2; ++pass)

@@ -34,6 +34,7 @@ namespace plant {
 std::vector<Fault> world_faults();       // collectives
 std::vector<Fault> overlap_faults();     // exchanges that overlap
 std::vector<Fault> rule_faults();        // rows of the rule table
+std::vector<Fault> bypass_faults();      // ways past the rules
 std::vector<Fault> random_faults();      // the stream of a random op
 std::vector<Fault> operator_faults();    // what a random op makes of its draw, here and in the plain run
 std::vector<Fault> program_faults();     // another program is run

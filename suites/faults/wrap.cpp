@@ -263,6 +263,13 @@ Plant with_rows(std::string op, ChangeRows change) {
   });
 }
 
+Plant with_bypasses(std::vector<Bypass> bypasses) {
+  return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
+    const BypassScope scope(bypasses);
+    return engine.run(c, timeline);
+  });
+}
+
 Plant with_policy(RandomPolicy policy) {
   return around([=](EngineUnderTest& engine, const oracle::Case& c, bool timeline) {
     const RandomPolicyScope scope(policy);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/ops/rules/row.h"
+#include "engine/ops/rules/bypass.h"
 #include "engine/random/draw.h"
 #include "engine/random/random_policy.h"
 #include "engine/values/device_mesh.h"
@@ -64,6 +64,9 @@ Plant with_meshes(DeviceMesh (*remade)(const DeviceMesh& whole, const DeviceMesh
 // The rows of `op` are those of its rule after `change`.
 using ChangeRows = Rows (*)(const OpCall& call, Rows rows);
 Plant with_rows(std::string op, ChangeRows change);
+
+// These bypasses, and no others.
+Plant with_bypasses(std::vector<Bypass> bypasses);
 
 Plant with_policy(RandomPolicy policy);
 

@@ -18,6 +18,7 @@ oracle::Case grid_case(uint64_t run_seed, int64_t index);
 Outcome judge_grid(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_metamorphic(const oracle::Case& c, EngineUnderTest& engine);
 Outcome judge_cache(const oracle::Case& c, EngineUnderTest& engine);
+Outcome judge_bypassed(const oracle::Case& c, EngineUnderTest& engine);
 
 oracle::Case fault_case(uint64_t run_seed, int64_t index);
 int64_t train_cases();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: every row of an op's rule is true: the op on slices so placed gives, placed as the row says, the plain
-// answer, in every bit wherever the op is exact on small integers. Rows that would be true and are missing
-// are counted and named; they cost bytes, not bits.
+// answer, in every bit wherever the op is exact on small integers; what is bypassed, on whatever placements,
+// comes out as by the rows. Rows that would be true and are missing are counted and named; they cost bytes,
+// not bits.
 #include "engine/ops/decide.h"
 #include "engine/ops/rules/table.h"
 #include "engine/values/error.h"
 #include "generators/cases/metamorphic.h"
 #include "generators/cases/programs.h"
+#include "oracle/program/statements.h"
+#include "suites/laws/bypassed.h"
 #include "suites/laws/laws.h"
 #include "suites/laws/row_check.h"
 #include "suites/laws/sample_call.h"
@@ -44,15 +47,14 @@ bool same_inputs(const Row& row, const Placements& inputs) {
   return row.inputs == inputs;
 }
 
-void each_combination(const RowCheck& check, const std::function<void(const Placements&)>& visit) {
+// Of the many combinations of ops with many tensors, the first ones.
+void each_combination(const std::vector<std::vector<Placement>>& candidates, int64_t most,
+                      const std::function<void(const Placements&)>& visit) {
   Placements chosen;
-  int64_t left = 120;  // of the many combinations of ops with many tensors, the first ones
   const std::function<void()> extend = [&] {
-    if (chosen.size() == check.inputs()) {
-      if (left-- > 0) visit(chosen);
-      return;
-    }
-    for (const auto& p : check.candidates(chosen.size())) {
+    if (most <= 0) return;
+    if (chosen.size() == candidates.size()) return --most, visit(chosen);
+    for (const auto& p : candidates[chosen.size()]) {
       chosen.push_back(p);
       extend();
       chosen.pop_back();
@@ -68,13 +70,45 @@ bool all_replicate(const Placements& inputs) {
 std::vector<std::string> missing_rows(const RowCheck& check, const Rows& rows) {
   std::vector<std::string> missing;
   if (check.outputs() != 1) return missing;  // rows of several results are too many to try
-  each_combination(check, [&](const Placements& inputs) {
+  std::vector<std::vector<Placement>> candidates;
+  for (size_t i = 0; i < check.inputs(); ++i) candidates.push_back(check.candidates(i));
+  each_combination(candidates, 120, [&](const Placements& inputs) {
     if (all_replicate(inputs)) return;
     if (std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return same_inputs(r, inputs); })) return;
     const auto outputs = check.true_outputs(inputs);
     if (!outputs.empty()) missing.push_back(to_string(inputs) + " -> " + to_string(outputs[0]));
   });
   return missing;
+}
+
+// The Case with its inputs, and their redistributions, placed so.
+Case placed(Case c, const Placements& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) c.placements[i] = {{inputs[i]}, {}};
+  for (auto& call : c.program.calls) {
+    if (call.op != oracle::kRedistribute) continue;
+    const auto of = static_cast<size_t>(std::get<oracle::Ref>(call.args[0]).id);
+    if (of < inputs.size()) call.args[1] = c.placements[of];
+  }
+  return c;
+}
+
+// What pends comes first, where bypasses are easily wrong.
+std::vector<Placement> candidates(const oracle::Input& input) {
+  std::vector<Placement> all;
+  if (at::isFloatingType(input.dtype)) all.emplace_back(Partial{});
+  all.emplace_back(Replicate{});
+  for (int64_t d = 0; d < std::ssize(input.shape); ++d) all.emplace_back(Shard{d});
+  return all;
+}
+
+std::optional<Failed> wrong_bypass(const Case& c, EngineUnderTest& engine) {
+  std::vector<std::vector<Placement>> all;
+  for (const auto& input : c.program.inputs) all.push_back(candidates(input));
+  std::optional<Failed> wrong;
+  each_combination(all, 40, [&](const Placements& inputs) {
+    if (!wrong) wrong = bypassed_otherwise(placed(c, inputs), engine);
+  });
+  return wrong;
 }
 
 }  // namespace
@@ -126,6 +160,7 @@ Outcome judge_rules(const Case& c, EngineUnderTest& engine) {
                   concat("the row ", to_string(row.inputs), " -> ", to_string(row.outputs), " of ", op,
                          " is not true"));
   }
+  if (auto wrong = wrong_bypass(c, engine)) return *std::move(wrong);
   Passed passed;
   for (const auto& text : missing_rows(*check, rows))
     passed.note += (passed.note.empty() ? "missing: " : "; ") + text;

@@ -137,6 +137,23 @@ TEST(Rules, TheSuiteNamesAWrongRow) {
             std::string::npos);
 }
 
+// Catches: a user's bypass that is wrong and is found by nobody; one that is right and is taken for wrong.
+TEST(Rules, TheSuiteNamesAWrongBypass) {
+  LockstepEngine engine;
+  const auto of_relu = [&](bool (*inputs)(const BypassCall&)) {
+    register_bypass({"aten::relu", Variant::kFunctional, inputs, [](auto& call) { return call.tensors[0]; }});
+    const auto outcome = judge_rules(unary("aten::relu", ValueKind::kIntegers), engine);
+    unregister_bypasses("aten::relu");
+    return outcome;
+  };
+  const auto right = of_relu([](auto& call) { return !call.tensors[0]->has_partial(); });
+  EXPECT_TRUE(std::holds_alternative<Passed>(right)) << explanation_of(right);
+  const auto wrong = of_relu([](auto& call) { return call.tensors[0]->has_partial(); });
+  ASSERT_TRUE(std::holds_alternative<Failed>(wrong));
+  EXPECT_EQ(std::get<Failed>(wrong).verdict, "bypass");
+  EXPECT_NE(std::get<Failed>(wrong).explanation.find("otherwise than by its rule"), std::string::npos);
+}
+
 // Catches: exact ops that are drawn outside of the lane in which they are judged exactly.
 TEST(Rules, ExactOpsAreDrawnInTheIntegerLane) {
   int64_t exact = 0;

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "engine/ops/rules/families.h"
+#include "engine/values/error.h"
 
 namespace lockstep {
 
 struct RuleOverrides {
   std::map<std::string, OpEntry, std::less<>> entries;
+  std::optional<std::vector<Bypass>> bypasses = {};
 };
 
 namespace {
@@ -36,6 +38,7 @@ std::vector<OpEntry> build() {
 struct UserTable {
   std::mutex mutex;
   std::map<std::string, OpEntry, std::less<>> entries;
+  std::vector<Bypass> bypasses;
   std::atomic<uint64_t> version = 0;
 };
 UserTable& user_table() {
@@ -48,6 +51,12 @@ const OpEntry* find_stock(std::string_view name) {
   const auto it = std::lower_bound(table.begin(), table.end(), name,
                                    [](const OpEntry& entry, std::string_view n) { return entry.name < n; });
   return it != table.end() && it->name == name ? &*it : nullptr;
+}
+
+// Views alias what they are given, and random ops draw in places of their own.
+bool may_be_bypassed(const OpEntry& entry) {
+  return (entry.kind == OpKind::kValue || entry.kind == OpKind::kScalar) && !entry.returns_input &&
+         entry.memory_of_out == OutMemory::kAny;
 }
 
 }  // namespace
@@ -75,9 +84,13 @@ static OpEntry with_rows(const std::string& name, RowsOf rows) {
   return entry;
 }
 
-static std::shared_ptr<const RuleOverrides> and_override(std::string name, RowsOf rows) {
+static std::shared_ptr<RuleOverrides> overrides_now() {
   const auto& outer = current_context()->rules;
-  auto all = std::make_shared<RuleOverrides>(outer != nullptr ? *outer : RuleOverrides{});
+  return std::make_shared<RuleOverrides>(outer != nullptr ? *outer : RuleOverrides{});
+}
+
+static std::shared_ptr<const RuleOverrides> and_override(std::string name, RowsOf rows) {
+  auto all = overrides_now();
   auto entry = with_rows(name, std::move(rows));
   all->entries.insert_or_assign(std::move(name), std::move(entry));
   return all;
@@ -102,6 +115,57 @@ RuleScope::RuleScope(std::string name, RowsOf rows)
     : rules_(&Context::rules, and_override(std::move(name), std::move(rows))),
       resolutions_(&Context::resolutions, nullptr),
       decisions_(&Context::decisions, nullptr) {}
+
+std::vector<Bypass> bypasses_beside(const OpEntry& entry) {
+  if (!may_be_bypassed(entry)) return {};
+  if (const auto& rules = current_context()->rules; rules != nullptr && rules->bypasses.has_value())
+    return *rules->bypasses;
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  auto all = user.bypasses;
+  const auto& own = own_bypasses();
+  if (&entry == find_stock(entry.name)) all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+void register_bypass(Bypass bypass) {
+  if (const auto* name = std::get_if<std::string>(&bypass.op)) {
+    const auto* entry = find_op(*name);
+    if (entry == nullptr) entry = find_op(std::string_view(*name).substr(0, name->rfind('.')));
+    LOCKSTEP_CHECK(entry != nullptr && may_be_bypassed(*entry), "[register_bypass] ", *name,
+                   " has no rule that gives a new tensor or reads a truth; register_sharding one first, and "
+                   "bypass no view, random op or op that looks at how its out lies");
+  }
+  LOCKSTEP_CHECK(bypass.kind != Variant::kList && bypass.inputs && bypass.meta,
+                 "[register_bypass] a bypass is for single tensors, and says for which placements, and what "
+                 "comes out; give it inputs and meta, and a kind other than kList");
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  user.bypasses.push_back(std::move(bypass));
+  ++user.version;
+}
+
+void unregister_bypasses(const Bypass::Ops& op) {
+  auto& user = user_table();
+  const std::lock_guard lock(user.mutex);
+  std::erase_if(user.bypasses, [&](const Bypass& b) { return b.op == op; });
+  ++user.version;
+}
+
+static std::shared_ptr<const RuleOverrides> with_bypasses(std::vector<Bypass> bypasses) {
+  auto all = overrides_now();
+  all->bypasses = std::move(bypasses);
+  return all;
+}
+
+BypassScope::BypassScope(std::vector<Bypass> bypasses)
+    : rules_(&Context::rules, with_bypasses(std::move(bypasses))),
+      resolutions_(&Context::resolutions, nullptr) {}
+
+bool runs_stock(const OpEntry& entry) {
+  const auto run = entry.run[entered_lane()];
+  return run == local::stock || run == local::as_one_of_many;
+}
 
 bool rules_changed(uint64_t& seen) {
   const uint64_t now = user_table().version;

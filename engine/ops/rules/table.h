@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/context/context.h"
+#include "engine/ops/rules/bypass.h"
 #include "engine/ops/rules/record.h"
 
 namespace lockstep {
@@ -32,6 +33,30 @@ class RuleScope {
   Within<std::shared_ptr<Resolutions>> resolutions_;  // derived anew within, and forgotten after
   Within<std::shared_ptr<Decisions>> decisions_;
 };
+
+// A way past propagation for an op that has a rule and gives one new tensor, writes what it is given, or
+// reads a truth on the host. Users' are tried as they were registered, and before Lockstep's own; the next
+// call of the op follows them, in every thread. Throws Error for an op of another kind. @pre no thread is
+// inside an op
+void register_bypass(Bypass bypass);
+// Takes users' bypasses of these ops back.
+void unregister_bypasses(const Bypass::Ops& op);
+
+// While alive, these in the current Context, and no others; none: each op runs by its rule.
+class BypassScope {
+ public:
+  explicit BypassScope(std::vector<Bypass> bypasses);
+
+ private:
+  Within<std::shared_ptr<const RuleOverrides>> rules_;
+  Within<std::shared_ptr<Resolutions>> resolutions_;
+};
+
+// Those that are tried for ops of this record: a scope's; else users', and, where the rule is Lockstep's own,
+// Lockstep's.
+std::vector<Bypass> bypasses_beside(const OpEntry& entry);
+// Whether each rank runs the stock op on what it has, whatever that is.
+bool runs_stock(const OpEntry& entry);
 
 // For caches of what was derived from rules: true if user rules have changed since `seen`, which then is now.
 // A cache begins with 0.
