@@ -15,6 +15,7 @@
 #include "engine/world/fold.h"
 #include "engine/world/library.h"
 #include "engine/world/share.h"
+#include "engine/world/together.h"
 
 namespace lockstep {
 namespace {
@@ -303,6 +304,26 @@ Locals execute(const Route& route, const Locals& locals, const Comm& comm, const
   auto moving = begin(route, locals, comm, after);
   moving.work.wait();
   return std::move(*moving.locals);
+}
+
+std::vector<Locals> execute_together(const std::vector<const Route*>& routes, std::vector<Locals> locals,
+                                     const Comm& comm) {
+  const auto together = std::make_shared<Together>(comm.world);
+  auto its = comm;
+  its.world = together;
+  size_t most = 0;
+  for (const auto* route : routes) most = std::max(most, route->steps.size());
+  for (size_t k = 0; k < most; ++k) {
+    std::vector<std::pair<size_t, Moving>> begun;
+    for (size_t i = 0; i < routes.size(); ++i)
+      if (k < routes[i]->steps.size()) begun.emplace_back(i, run(routes[i]->steps[k], locals[i], its, its));
+    together->begin();
+    for (auto& [i, moving] : begun) {
+      moving.work.wait();
+      locals[i] = std::move(*moving.locals);
+    }
+  }
+  return locals;
 }
 
 Moving begin(const Route& route, const Locals& locals, const Comm& comm, const Comm& after) {

@@ -75,6 +75,12 @@ at::Tensor full_tensor(const at::Tensor& tensor);
 // once.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
+// Several of one mesh at once, each as redistribute() gives it: those whose routes have steps of one kind
+// along the same mesh dimension share one exchange of the World, forward and backward. `placements`: one for
+// each tensor, or one for all; `orders` as many, or none. Throws Error before anything moves.
+std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
+                                     const std::vector<Placements>& placements,
+                                     const std::vector<std::vector<int64_t>>& orders = {});
 // To another mesh of the same ranks in the same World: of another shape, or in another order. What pends is
 // reduced on the way. The result is of the Context in which that mesh was made. Throws Error naming a rank
 // that one of the meshes has alone, and for another World.
