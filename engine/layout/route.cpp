@@ -17,28 +17,6 @@ int64_t element_size(const Spec& spec) {
   return static_cast<int64_t>(c10::elementSize(spec.dtype()));
 }
 
-// The order of mesh dimensions with `mesh_dim` applied last.
-std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim) {
-  auto result = order;
-  result.erase(std::find(result.begin(), result.end(), mesh_dim));
-  result.push_back(mesh_dim);
-  return result;
-}
-
-// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
-// locals.
-bool is_innermost(const Spec& spec, int64_t mesh_dim) {
-  const int64_t dim = shard_dim(spec.placements()[as_size(mesh_dim)]);
-  bool after = false;
-  for (const int64_t d : spec.order()) {
-    if (d == mesh_dim)
-      after = true;
-    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
-      return false;
-  }
-  return true;
-}
-
 // Builds a route step by step, keeping the Spec reached so far.
 class Planner {
  public:
@@ -262,6 +240,25 @@ ReductionOrder Route::order(bool by_library) const {
 Route route(const SpecPtr& from, const SpecPtr& to) {
   if (*from == *to) return {from, to, {}};
   return Planner(from, to).plan();
+}
+
+std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim) {
+  auto result = order;
+  result.erase(std::find(result.begin(), result.end(), mesh_dim));
+  result.push_back(mesh_dim);
+  return result;
+}
+
+bool is_innermost(const Spec& spec, int64_t mesh_dim) {
+  const int64_t dim = shard_dim(spec.placements()[as_size(mesh_dim)]);
+  bool after = false;
+  for (const int64_t d : spec.order()) {
+    if (d == mesh_dim)
+      after = true;
+    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
+      return false;
+  }
+  return true;
 }
 
 Placements dual(const Placements& placements) {

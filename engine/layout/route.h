@@ -45,6 +45,12 @@ struct Route {
 // if equal. Throws Error naming the Specs if they differ in shape or dtype, or their meshes in their ranks.
 Route route(const SpecPtr& from, const SpecPtr& to);
 
+// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
+// locals.
+bool is_innermost(const Spec& spec, int64_t mesh_dim);
+// The order of mesh dimensions with `mesh_dim` applied last.
+std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim);
+
 // The placement of the gradient of a tensor so placed: S -> S, I -> I, G -> G, R -> R, and P -> R, since the
 // derivative of a sum by each of its terms is the derivative by the sum.
 Placements dual(const Placements& placements);
