@@ -91,9 +91,11 @@ void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const C
 // Of whole tensors; those that are the first one bit by bit share its copy's storage.
 PerRank<at::Tensor> copies_of(const PerRank<at::Tensor>& wholes, const Spec& spec) {
   PerRank<at::Tensor> copies;
-  const auto& first = wholes.front();
+  const auto is_first = [&](const at::Tensor& whole) {
+    return whole.is_same(wholes.front()) || (!whole.is_meta() && same_bits(whole, wholes.front()));
+  };
   for (const auto& whole : wholes)
-    if (!copies.empty() && (whole.is_same(first) || (!whole.is_meta() && same_bits(whole, first))))
+    if (!copies.empty() && is_first(whole))
       copies.push_back(shared_copy(copies.front()));
     else
       copies.push_back(conform(whole.clone(), spec));
@@ -341,7 +343,10 @@ PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_pl
 }
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
-  const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
+  const auto& impl = require_dtensor(tensor, "full_tensor");
+  LOCKSTEP_CHECK(!impl.comm()->positions.empty(), "[full_tensor] no rank of mesh ", impl.comm()->mesh,
+                 " is hosted here; redistribute it to a mesh that has some, or ask where some are");
+  const auto ndim = impl.spec()->mesh().ndim();
   const auto whole = redistribute(tensor, Placements(as_size(ndim), Replicate{}));
   log_read("lockstep::full_tensor", whole);
   return FirstCopy::apply(whole);

@@ -81,9 +81,10 @@ at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
 std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
                                      const std::vector<Placements>& placements,
                                      const std::vector<std::vector<int64_t>>& orders = {});
-// To another mesh of the same ranks in the same World: of another shape, or in another order. What pends is
-// reduced on the way. The result is of the Context in which that mesh was made. Throws Error naming a rank
-// that one of the meshes has alone, and for another World.
+// To another mesh in the same World, of another shape, in another order, of some of its ranks or of others:
+// all ranks of both meshes call it. What pends is reduced on the way. The result is of the Context in which
+// that mesh was made. In a process that hosts no rank of a mesh a DTensor on it has no locals, and ops on it
+// give such again; one whose result depends on values is Refused. Throws Error for another World.
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
 // torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.
