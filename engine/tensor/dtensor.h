@@ -47,11 +47,12 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
 // none ragged); without a stride, it lies in memory as the first local does; a local that lies otherwise is
 // copied, the others are shared. Local shapes must be what Layout says, else Error naming the rank. run_check
 // (torch's default is false): replicas must agree in bits, which is an all-gather; else Error naming the
-// rank. `order`: as distribute_tensor's.
+// rank. `order`: as distribute_tensor's. `padded`: the locals are as to_local(…, padded) gives them, with
+// anything in the padding, which is never read; the shape has to be told.
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,
-                      const std::vector<int64_t>& order = {});
+                      const std::vector<int64_t>& order = {}, bool padded = false);
 
 bool is_dtensor(const at::Tensor& tensor);
 // All of these throw Error if `tensor` is not a DTensor.
@@ -63,8 +64,11 @@ const WorldPtr& world(const at::Tensor& tensor);
 // Differentiable. The local tensors of the hosted ranks; they share storage with the DTensor. Their gradients
 // are placed as the tensor is, Replicate where it pends, unless grad_placements says Partial for Replicate:
 // then each rank's is a term of a sum. Where they are replicated they must agree in bits, else the backward
-// pass throws Error naming the rank; torch's DTensor goes on with gradients that differ.
-PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements = {});
+// pass throws Error naming the rank; torch's DTensor goes on with gradients that differ. `padded`: all in the
+// shape of the largest, as collectives need them that know no others: with zeros at the end of each
+// dimension, which have no gradient; those that are smaller are copies. Law: padded and back is unpadded.
+PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements = {},
+                             bool padded = false);
 // Differentiable. The global value, from the first hosted rank after redistributing to Replicate; what
 // depends on it is computed once, so its gradient is that of every rank's copy.
 at::Tensor full_tensor(const at::Tensor& tensor);
