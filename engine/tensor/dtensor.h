@@ -91,7 +91,13 @@ std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
 // give such again; one whose result depends on values is Refused. Throws Error for another World.
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
-// torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.
+// torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived. Of the operators
+// of `_c10d_functional` (and _autograd), called through libtorch's dispatcher with a mesh dimension's name
+// for the group, DTensors take those that make parts of the same tensor of a group's locals:
+// all_gather_into_tensor of Shard(0), all_reduce and reduce_scatter_tensor (to Shard(0)) of a Partial of
+// their reduction, the _coalesced of them as one list, and all_to_all_single with equal splits, between
+// Shard(0) and InterleavedShard(0, ranks). Ranks hold as many rows each. Each is begun as with async_op. All
+// else is Refused.
 at::Tensor wait_tensor(const at::Tensor& tensor);
 // "[redistribute] f32[4x3]@[S0] -> [R]", …: what was begun in the current Context and never used, since it
 // was last asked.
