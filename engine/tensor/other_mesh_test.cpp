@@ -185,7 +185,7 @@ TEST(OtherMesh, SendsToOtherRanksWhatTheyLack) {
   EXPECT_EQ(moves.targets(2), (std::vector<int64_t>{0, 2}));
 }
 
-// Catches: a gradient that stays on the mesh where it came, or pends there.
+// Catches: a gradient that stays on the mesh where it came, or pends there, or has one rank's part for two.
 TEST(OtherMesh, GradientsComeBack) {
   const auto world = local_world(4);
   const auto line = init_device_mesh({4}, {}, world), square = mesh_of({2, 2}, {3, 1, 2, 0}, world);
@@ -198,11 +198,13 @@ TEST(OtherMesh, GradientsComeBack) {
       EXPECT_EQ(spec(x.grad()).mesh(), line.mesh);
       EXPECT_EQ(placements(x.grad()), dual({p}));
       EXPECT_TRUE(same_bits(full_tensor(x.grad()), 2 * value)) << p << ", " << q;
-      const auto z = parameter(distribute_tensor(value, mesh_of({2}, {1, 3}, world), {p}));
-      const auto there = redistribute(z, mesh_of({3}, {0, 3, 2}, world), {q});
-      (there * there).sum().backward();
-      EXPECT_EQ(spec(z.grad()).mesh(), spec(z).mesh());
-      EXPECT_TRUE(same_bits(full_tensor(z.grad()), 2 * value)) << p << ", " << q;
+      for (const auto& ranks : {std::vector<int64_t>{0, 3, 2}, {1}, {2}}) {
+        const auto z = parameter(distribute_tensor(value, mesh_of({2}, {1, 3}, world), {p}));
+        const auto there = redistribute(z, mesh_of({std::ssize(ranks)}, ranks, world), {q});
+        (there * there).sum().backward();
+        EXPECT_EQ(spec(z.grad()).mesh(), spec(z).mesh());
+        EXPECT_TRUE(same_bits(full_tensor(z.grad()), 2 * value)) << p << ", " << q;
+      }
     }
 }
 

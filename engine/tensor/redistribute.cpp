@@ -99,7 +99,8 @@ at::Tensor run_to(const SpecPtr& to, const at::Tensor& tensor, const Route& r, b
   const auto& impl = require_dtensor(tensor, "redistribute");
   const PlainGuard guard;
   // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
-  if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
+  const bool stays = impl.comm()->mesh.ranks() == after->mesh.ranks();
+  if (implicit && stays && after->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
     return moved(impl, r.to, after, impl.locals(), r, implicit);
   auto locals = execute(r, impl.locals(), *impl.comm(), *after);
   conform_all(locals, *to);
