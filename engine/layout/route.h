@@ -46,7 +46,7 @@ struct Route {
 Route route(const SpecPtr& from, const SpecPtr& to);
 
 // No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
-// locals.
+// locals. @pre it is a shard along `mesh_dim`
 bool is_innermost(const Spec& spec, int64_t mesh_dim);
 // The order of mesh dimensions with `mesh_dim` applied last.
 std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim);

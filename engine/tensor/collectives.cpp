@@ -130,10 +130,11 @@ void check_splits(const Call& call, const Comm& comm) {
 Spec target_of(const Call& call, const Comm& comm) {
   if (const auto* size = call.args.find("group_size"); size != nullptr && size->toInt() != call.ranks())
     refuse_placement(call, concat("has group_size ", size->toInt(), ", not ", call.ranks()));
-  if (is_flat(call.spec)) refuse_placement(call, "knows no flat locals");
+  if (call.kind != Kind::kReduce && is_flat(call.spec))
+    refuse_placement(call, "needs rows, and flat locals have none");
   auto placements = call.spec.placements();
   placements[as_size(call.mesh_dim)] = goes_to(call);
-  if (!is_innermost(call.spec, call.mesh_dim))
+  if (distributes(call.now()) && !is_innermost(call.spec, call.mesh_dim))
     refuse_placement(call, "needs whole locals, which no other mesh dimension cuts after it");
   constexpr const char* kUneven = "needs the same number of rows on each rank, before and after";
   if (!is_even(call.spec, call.mesh_dim)) refuse_placement(call, kUneven);

@@ -200,6 +200,18 @@ TEST_F(FunctionalCollectives, RefuseByName) {
       says(error_of([&] { call("_c10d_functional::broadcast", x, int64_t{0}, "dp"); }), {"another tensor"}));
 }
 
+// Flat locals are added up as they lie, and have no rows. Catches: a RaggedShard beside it that is taken for
+// rows.
+TEST_F(FunctionalCollectives, AddUpFlatLocals) {
+  const auto x = distribute_tensor(value_, mesh_, {Partial{}, RaggedShard{{0}, {1, 0, 2}}});
+  const auto y = wait(call("_c10d_functional::all_reduce", x, "sum", "dp"));
+  EXPECT_TRUE(is_ragged(placements(y)[1]));
+  EXPECT_TRUE(same_bits(full_tensor(y), value_));
+  EXPECT_TRUE(
+      says(error_of([&] { call("_c10d_functional::reduce_scatter_tensor", x, "sum", int64_t{2}, "dp"); }),
+           {"flat locals have none", "redistribute"}));
+}
+
 // Catches: a list that is moved one by one, or whose results change places.
 TEST_F(FunctionalCollectives, ListsAreInTheirOrder) {
   const std::vector<at::Tensor> values{ramp({4, 2}), ramp({6}) * 2, ramp({2, 3}) * 4};
