@@ -160,7 +160,7 @@ void add_show(CLI::App& app, Chosen& chosen) {
   route.add_option("--from", o.placements, "Placements before")->required();
   route.add_option("--to", o.to, "Placements after")->required();
   add_mesh(route, o);
-  route.add_option("--to-mesh", o.to_mesh, "Mesh after, of as many ranks (default: --mesh)");
+  route.add_option("--to-mesh", o.to_mesh, "Mesh after, of as many ranks, fewer or more (default: --mesh)");
 
   auto [rules, u] = add("rules", "The rows of an operator over one mesh dimension", print<show_rules>);
   rules.add_option("op", u.op, "Operator, for example aten::mm")->required();

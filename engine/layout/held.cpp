@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/layout/standing.h"
 #include "engine/values/as_size.h"
 
 namespace lockstep {
@@ -129,8 +130,9 @@ int64_t kept_one_by_one(const Spec& from, const Spec& to, const std::vector<bool
 
 int64_t kept_rank_by_rank(const Spec& from, const Spec& to) {
   int64_t total = 0;
-  const auto there = from.mesh().positions_in(to.mesh());
-  for (int64_t p = 0; p < from.mesh().size(); ++p) total += in_common(from, p, to, there[as_size(p)]);
+  const auto there = standing_in(to.mesh(), from.mesh());
+  for (int64_t p = 0; p < from.mesh().size(); ++p)
+    if (there[as_size(p)] >= 0) total += in_common(from, p, to, there[as_size(p)]);
   return total;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/layout/held.h"
 #include "engine/layout/library_order.h"
+#include "engine/layout/standing.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 
@@ -15,28 +16,6 @@ namespace {
 
 int64_t element_size(const Spec& spec) {
   return static_cast<int64_t>(c10::elementSize(spec.dtype()));
-}
-
-// The order of mesh dimensions with `mesh_dim` applied last.
-std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim) {
-  auto result = order;
-  result.erase(std::find(result.begin(), result.end(), mesh_dim));
-  result.push_back(mesh_dim);
-  return result;
-}
-
-// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
-// locals.
-bool is_innermost(const Spec& spec, int64_t mesh_dim) {
-  const int64_t dim = shard_dim(spec.placements()[as_size(mesh_dim)]);
-  bool after = false;
-  for (const int64_t d : spec.order()) {
-    if (d == mesh_dim)
-      after = true;
-    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
-      return false;
-  }
-  return true;
 }
 
 // Builds a route step by step, keeping the Spec reached so far.
@@ -264,6 +243,25 @@ Route route(const SpecPtr& from, const SpecPtr& to) {
   return Planner(from, to).plan();
 }
 
+std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim) {
+  auto result = order;
+  result.erase(std::find(result.begin(), result.end(), mesh_dim));
+  result.push_back(mesh_dim);
+  return result;
+}
+
+bool is_innermost(const Spec& spec, int64_t mesh_dim) {
+  const int64_t dim = shard_dim(spec.placements()[as_size(mesh_dim)]);
+  bool after = false;
+  for (const int64_t d : spec.order()) {
+    if (d == mesh_dim)
+      after = true;
+    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
+      return false;
+  }
+  return true;
+}
+
 Placements dual(const Placements& placements) {
   Placements result = placements;
   for (auto& p : result)
@@ -274,9 +272,17 @@ Placements dual(const Placements& placements) {
 Moves::Moves(const Spec& from, const Spec& to)
     : from_(from),
       to_(to),
-      there_(from.mesh() == to.mesh() ? std::vector<int64_t>() : from.mesh().positions_in(to.mesh())) {}
+      stand_(standing_in(from.mesh(), to.mesh())),
+      standing_(as_size(from.mesh().size())) {
+  for (int64_t target = 0; target < to.mesh().size(); ++target) {
+    auto& stands = stand_[as_size(target)];
+    if (stands < 0) stands = target % from.mesh().size();
+    standing_[as_size(stands)].push_back(target);
+  }
+}
 
-std::vector<int64_t> Moves::peers(int64_t position) const {
+// The positions that differ along mesh dimensions that distribute.
+std::vector<int64_t> Moves::alike(int64_t position) const {
   const auto& mesh = from_.mesh();
   std::vector<int64_t> found{position};
   for (int64_t d = 0; d < mesh.ndim(); ++d) {
@@ -290,6 +296,18 @@ std::vector<int64_t> Moves::peers(int64_t position) const {
   return found;
 }
 
+std::vector<int64_t> Moves::sources(int64_t target) const {
+  return alike(stand_[as_size(target)]);
+}
+
+std::vector<int64_t> Moves::targets(int64_t source) const {
+  std::vector<int64_t> found;
+  for (const int64_t p : alike(source))
+    found.insert(found.end(), standing_[as_size(p)].begin(), standing_[as_size(p)].end());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 const Holding& Moves::held(std::map<int64_t, Holding>& known, const Spec& spec, int64_t position) {
   const auto found = known.find(position);
   if (found != known.end()) return found->second;
@@ -298,8 +316,7 @@ const Holding& Moves::held(std::map<int64_t, Holding>& known, const Spec& spec, 
 
 const std::vector<Transfer>& Moves::between(int64_t source, int64_t target) {
   const auto [found, fresh] = between_.try_emplace({source, target});
-  const int64_t there = there_.empty() ? target : there_[as_size(target)];
-  if (fresh) found->second = transfers(held(sources_, from_, source), held(targets_, to_, there));
+  if (fresh) found->second = transfers(held(sources_, from_, source), held(targets_, to_, target));
   return found->second;
 }
 

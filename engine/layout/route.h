@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Route: the moves that turn one Spec into another, planned without ranks. Pure, printable, costed; execute()
 // decides nothing. A route is at most: reductions of pending Partials, one move of elements, new Partials. To
-// another mesh of the same ranks it is the move that goes there: before it Partials are reduced in the one,
+// another mesh, of any ranks, it is the move that goes there: before it Partials are reduced in the one,
 // after it made in the other.
 #pragma once
 #include <map>
@@ -42,8 +42,14 @@ struct Route {
 };
 
 // @pre from and to differ in placements, order and mesh only. @post executing the steps gives `to`; no steps
-// if equal. Throws Error naming the Specs if they differ in shape or dtype, or their meshes in their ranks.
+// if equal. Throws Error naming the Specs if they differ in shape or dtype.
 Route route(const SpecPtr& from, const SpecPtr& to);
+
+// No mesh dimension applied after `mesh_dim` cuts the same tensor dimension, so that its pieces are whole
+// locals. @pre it is a shard along `mesh_dim`
+bool is_innermost(const Spec& spec, int64_t mesh_dim);
+// The order of mesh dimensions with `mesh_dim` applied last.
+std::vector<int64_t> innermost(const std::vector<int64_t>& order, int64_t mesh_dim);
 
 // The placement of the gradient of a tensor so placed: S -> S, I -> I, G -> G, R -> R, and P -> R, since the
 // derivative of a sum by each of its terms is the derivative by the sum.
@@ -76,24 +82,31 @@ struct Holding {
 // What a position holds under both Specs: from where in its local tensor to where in the other.
 std::vector<Transfer> kept_at(const Spec& from, const Spec& to, int64_t position);
 
-// The moves of elements from one Spec to another, for each pair of mesh positions; those of `from`, also
-// where the meshes are others. Keeps what it has computed.
+// The moves of elements from one Spec to another, from each position of the one's mesh to each of the
+// other's. Keeps what it has computed.
 class Moves {
  public:
   Moves(const Spec& from, const Spec& to);
 
-  // Whom this position may receive from and send to, ascending: along mesh dimensions that replicate or hold
-  // terms they stand where it stands.
-  std::vector<int64_t> peers(int64_t position) const;
-  // What `target` takes from `source`. Law: from all its peers it takes every element it needs exactly once.
+  // Whom a position receives from, ascending: along mesh dimensions that replicate or hold terms those that
+  // stand where its rank stands. One that is not in the mesh of `from` counts as if it stood where its number
+  // in that of `to` does, from the start again beyond the end.
+  std::vector<int64_t> sources(int64_t target) const;
+  // Whom a position sends to, ascending. Law: target is among targets(source) where source is among
+  // sources(target), and only there.
+  std::vector<int64_t> targets(int64_t source) const;
+  // What `target` takes from `source`. Law: from all its sources it takes every element it needs exactly
+  // once.
   const std::vector<Transfer>& between(int64_t source, int64_t target);
 
  private:
   static const Holding& held(std::map<int64_t, Holding>& known, const Spec& spec, int64_t position);
+  std::vector<int64_t> alike(int64_t position) const;
 
   const Spec& from_;
   const Spec& to_;
-  const std::vector<int64_t> there_;  // in the mesh of `to`, by position; empty: as in that of `from`
+  std::vector<int64_t> stand_;                  // of a target, in the mesh of `from`
+  std::vector<std::vector<int64_t>> standing_;  // the targets that stand at a source
   std::map<int64_t, Holding> sources_, targets_;
   std::map<std::pair<int64_t, int64_t>, std::vector<Transfer>> between_;
 };

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/layout/library_order.h"
+#include "engine/layout/standing.h"
 #include "engine/move/gathering.h"
 #include "engine/values/as_size.h"
 #include "engine/world/bits.h"
@@ -16,6 +17,7 @@
 #include "engine/world/library.h"
 #include "engine/world/observed.h"
 #include "engine/world/share.h"
+#include "engine/world/together.h"
 
 namespace lockstep {
 namespace {
@@ -241,34 +243,56 @@ Moving sliced(const Step& step, const Locals& locals, const Comm& comm) {
   return arrived(std::move(result));
 }
 
-// Of each rank hosted here, which hosted one it is in another mesh.
-std::vector<size_t> places_in(const Comm& after, const Comm& comm) {
-  std::vector<size_t> places;
-  for (const int64_t rank : comm.ranks)
-    places.push_back(
-        static_cast<size_t>(std::find(after.ranks.begin(), after.ranks.end(), rank) - after.ranks.begin()));
-  return places;
-}
-
-// Between two meshes, of which ranks know each other by their positions in the first.
-Moving crossed(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
-  auto result = empty_locals(*step.to, after);
-  const auto places = places_in(after, comm);
-  Moves moves(*step.from, *step.to);
-  Exchange asked{name(step.kind), PerRank<Part>(locals.size()), nullptr};
-  for (size_t i = 0; i < locals.size(); ++i) {
-    const int64_t own = comm.positions[i];
-    auto& part = asked.parts[i];
-    part.group = &comm.whole[i];
-    for (const int64_t peer : moves.peers(own)) {
-      for (const auto& t : moves.between(own, peer))
-        for (auto& view : views(locals[i], t.at_source)) part.sent.push_back({peer, std::move(view)});
-      for (const auto& t : moves.between(peer, own))
-        for (auto& view : views(result[places[i]], t.at_target))
-          part.received.push_back({peer, std::move(view)});
+// Who meets in an exchange from one mesh to another: the ranks of the first, and then who is in the second
+// alone.
+struct Meeting {
+  Meeting(const DeviceMesh& from, const DeviceMesh& to) : ranks(from.ranks()), places(standing_in(from, to)) {
+    for (size_t t = 0; t < places.size(); ++t) {
+      if (places[t] >= 0) continue;
+      places[t] = std::ssize(ranks);
+      ranks.push_back(to.ranks()[t]);
     }
   }
-  auto work = begin_exchange(*comm.world, std::move(asked));
+  std::vector<int64_t> ranks;
+  std::vector<int64_t> places;  // of the positions of the second
+};
+
+// Of those hosted here, ascending by place.
+std::vector<Group> groups_of(const Meeting& meeting, const Comm& comm, const Comm& after) {
+  std::vector<Group> groups;
+  for (const int64_t p : comm.positions) groups.push_back({meeting.ranks, p});
+  for (const int64_t t : after.positions)
+    if (const int64_t place = meeting.places[as_size(t)]; place >= comm.mesh.size())
+      groups.push_back({meeting.ranks, place});
+  return groups;
+}
+
+size_t index_of(const std::vector<Group>& groups, int64_t place) {
+  const auto before = [](const Group& group, int64_t p) { return group.place < p; };
+  return static_cast<size_t>(std::lower_bound(groups.begin(), groups.end(), place, before) - groups.begin());
+}
+
+// From one mesh to another, or within one: who holds an element sends it to whoever needs it.
+Moving crossed(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
+  auto result = empty_locals(*step.to, after);
+  const Meeting meeting(comm.mesh, after.mesh);
+  const auto groups = std::make_shared<const std::vector<Group>>(groups_of(meeting, comm, after));
+  Moves moves(*step.from, *step.to);
+  Exchange asked{name(step.kind), PerRank<Part>(groups->size()), nullptr};
+  for (size_t k = 0; k < groups->size(); ++k) asked.parts[k].group = &(*groups)[k];
+  for (size_t i = 0; i < locals.size(); ++i)
+    for (const int64_t target : moves.targets(comm.positions[i]))
+      for (const auto& t : moves.between(comm.positions[i], target))
+        for (auto& view : views(locals[i], t.at_source))
+          asked.parts[i].sent.push_back({meeting.places[as_size(target)], std::move(view)});
+  for (size_t i = 0; i < result.size(); ++i) {
+    const int64_t target = after.positions[i];
+    auto& received = asked.parts[index_of(*groups, meeting.places[as_size(target)])].received;
+    for (const int64_t source : moves.sources(target))
+      for (const auto& t : moves.between(source, target))
+        for (auto& view : views(result[i], t.at_target)) received.push_back({source, std::move(view)});
+  }
+  auto work = begin_exchange(*comm.world, std::move(asked)).then([groups] {});
   return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 
@@ -295,6 +319,7 @@ constexpr Moving (*kRuns[])(const Step&, const Locals&, const Comm&) = {
 Moving run(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
   if (step.from->mesh() != step.to->mesh()) return crossed(step, locals, comm, after);
   const auto& here = step.from->mesh() == comm.mesh ? comm : after;
+  if (here.positions.empty()) return arrived({});  // no rank of that mesh is hosted here
   return kRuns[static_cast<size_t>(step.kind)](step, locals, here);
 }
 
@@ -304,6 +329,26 @@ Locals execute(const Route& route, const Locals& locals, const Comm& comm, const
   auto moving = begin(route, locals, comm, after);
   moving.work.wait();
   return std::move(*moving.locals);
+}
+
+std::vector<Locals> execute_together(const std::vector<const Route*>& routes, std::vector<Locals> locals,
+                                     const Comm& comm) {
+  const auto together = std::make_shared<Together>(comm.world);
+  auto its = comm;
+  its.world = together;
+  size_t most = 0;
+  for (const auto* route : routes) most = std::max(most, route->steps.size());
+  for (size_t k = 0; k < most; ++k) {
+    std::vector<std::pair<size_t, Moving>> begun;
+    for (size_t i = 0; i < routes.size(); ++i)
+      if (k < routes[i]->steps.size()) begun.emplace_back(i, run(routes[i]->steps[k], locals[i], its, its));
+    together->begin();
+    for (auto& [i, moving] : begun) {
+      moving.work.wait();
+      locals[i] = std::move(*moving.locals);
+    }
+  }
+  return locals;
 }
 
 Moving begin(const Route& route, const Locals& locals, const Comm& comm, const Comm& after) {

@@ -22,6 +22,11 @@ struct Moving {
 };
 Moving begin(const Route& route, const PerRank<at::Tensor>& locals, const Comm& comm, const Comm& after);
 
+// Several on one mesh, step by step: what their k-th steps ask of the World is one exchange where it is of
+// one kind along the same mesh dimension (world/together.h). Law: each has the bits that execute() gives it.
+std::vector<PerRank<at::Tensor>> execute_together(const std::vector<const Route*>& routes,
+                                                  std::vector<PerRank<at::Tensor>> locals, const Comm& comm);
+
 // The identity of a reduction: x op identity has the bits of x, for every x. -0.0 for a sum.
 at::Scalar identity(ReduceOp op, c10::ScalarType dtype);
 

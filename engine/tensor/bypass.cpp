@@ -131,6 +131,7 @@ void run_truth(const Dispatched& d, const SpecPtr& out, Stack& stack) {
 bool run_bypass(Dispatched& d, Stack& stack) {
   const auto& context = *d.call.comm->context;
   if (context.timeline != nullptr || context.explicit_redistribution) return false;
+  if (d.call.comm->positions.empty()) return false;
   const auto& specs = d.call.operands.specs;
   const BypassCall call{{d.op.schema(), d.args, d.call.comm->mesh.device_type()},
                         {specs.data(), specs.size()}};

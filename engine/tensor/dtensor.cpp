@@ -10,6 +10,7 @@
 #include "engine/random/draw.h"
 #include "engine/stream/random_checks.h"
 #include "engine/tensor/gradients.h"
+#include "engine/tensor/padded.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/tensor/timeline_log.h"
@@ -91,9 +92,11 @@ void check_replicas(const PerRank<at::Tensor>& locals, const Spec& spec, const C
 // Of whole tensors; those that are the first one bit by bit share its copy's storage.
 PerRank<at::Tensor> copies_of(const PerRank<at::Tensor>& wholes, const Spec& spec) {
   PerRank<at::Tensor> copies;
-  const auto& first = wholes.front();
+  const auto is_first = [&](const at::Tensor& whole) {
+    return whole.is_same(wholes.front()) || (!whole.is_meta() && same_bits(whole, wholes.front()));
+  };
   for (const auto& whole : wholes)
-    if (!copies.empty() && (whole.is_same(first) || (!whole.is_meta() && same_bits(whole, first))))
+    if (!copies.empty() && is_first(whole))
       copies.push_back(shared_copy(copies.front()));
     else
       copies.push_back(conform(whole.clone(), spec));
@@ -288,7 +291,7 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape,
                       std::optional<std::vector<int64_t>> stride, bool run_check,
-                      const std::vector<int64_t>& order) {
+                      const std::vector<int64_t>& order, bool padded) {
   const auto comm = comm_of(mesh);
   LOCKSTEP_CHECK(locals.size() == comm->ranks.size(), "[from_local] ", locals.size(), " local tensors for ",
                  comm->ranks.size(), " hosted ranks of mesh ", to_string(mesh.mesh));
@@ -302,16 +305,18 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   LOCKSTEP_CHECK(placements.size() == as_size(mesh.mesh.ndim()), "[from_local] ", placements, " has ",
                  placements.size(), " placements for the ", mesh.mesh.ndim(), " dimensions of mesh ",
                  to_string(mesh.mesh));
+  LOCKSTEP_CHECK(!padded || shape.has_value(),
+                 "[from_local] padded locals tell nothing of the global shape; pass it");
   auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
   auto strides = stride.has_value() ? *stride : global_stride(locals.front(), sizes);
   const auto dtype = locals.front().scalar_type();
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);
-  check_shapes(locals, *spec, *comm);
+  const auto held = padded ? unpadded(locals, *spec, *comm) : locals;
+  check_shapes(held, *spec, *comm);
   if (run_check && mesh.mesh.device_type() != c10::kMeta)
-    check_replicas(locals, *spec, *comm, "from_local",
-                   "broadcast first, or name the placement that is meant");
-  return FromLocal::apply(at::TensorList(locals), spec, comm);
+    check_replicas(held, *spec, *comm, "from_local", "broadcast first, or name the placement that is meant");
+  return FromLocal::apply(at::TensorList(held), spec, comm);
 }
 
 bool is_dtensor(const at::Tensor& tensor) {
@@ -332,16 +337,21 @@ MeshInWorld device_mesh(const at::Tensor& tensor) {
   return {comm->mesh, comm->world, comm};
 }
 
-PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements) {
+PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements, bool padded) {
   const auto gradients = spec_of_gradients(*require_dtensor(tensor, "to_local").spec(), grad_placements);
   dtensor_impl(tensor)->check_memory("to_local");
+  if (dtensor_impl(tensor)->comm()->positions.empty()) return {};
   log_read("lockstep::to_local", tensor);
   note_read(tensor);
-  return ToLocal::apply(tensor, gradients);
+  auto locals = ToLocal::apply(tensor, gradients);
+  return padded ? lockstep::padded(std::move(locals), spec(tensor)) : std::move(locals);
 }
 
 at::Tensor full_tensor(const at::Tensor& tensor) {
-  const auto ndim = require_dtensor(tensor, "full_tensor").spec()->mesh().ndim();
+  const auto& impl = require_dtensor(tensor, "full_tensor");
+  LOCKSTEP_CHECK(!impl.comm()->positions.empty(), "[full_tensor] no rank of mesh ", impl.comm()->mesh,
+                 " is hosted here; redistribute it to a mesh that has some, or ask where some are");
+  const auto ndim = impl.spec()->mesh().ndim();
   const auto whole = redistribute(tensor, Placements(as_size(ndim), Replicate{}));
   log_read("lockstep::full_tensor", whole);
   return FirstCopy::apply(whole);

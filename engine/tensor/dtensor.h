@@ -47,11 +47,12 @@ at::Tensor distribute_tensor(const at::Tensor& tensor, const MeshInWorld& mesh, 
 // none ragged); without a stride, it lies in memory as the first local does; a local that lies otherwise is
 // copied, the others are shared. Local shapes must be what Layout says, else Error naming the rank. run_check
 // (torch's default is false): replicas must agree in bits, which is an all-gather; else Error naming the
-// rank. `order`: as distribute_tensor's.
+// rank. `order`: as distribute_tensor's. `padded`: the locals are as to_local(…, padded) gives them, with
+// anything in the padding, which is never read; the shape has to be told.
 at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh,
                       const Placements& placements, std::optional<std::vector<int64_t>> shape = std::nullopt,
                       std::optional<std::vector<int64_t>> stride = std::nullopt, bool run_check = true,
-                      const std::vector<int64_t>& order = {});
+                      const std::vector<int64_t>& order = {}, bool padded = false);
 
 bool is_dtensor(const at::Tensor& tensor);
 // All of these throw Error if `tensor` is not a DTensor.
@@ -63,8 +64,11 @@ const WorldPtr& world(const at::Tensor& tensor);
 // Differentiable. The local tensors of the hosted ranks; they share storage with the DTensor. Their gradients
 // are placed as the tensor is, Replicate where it pends, unless grad_placements says Partial for Replicate:
 // then each rank's is a term of a sum. Where they are replicated they must agree in bits, else the backward
-// pass throws Error naming the rank; torch's DTensor goes on with gradients that differ.
-PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements = {});
+// pass throws Error naming the rank; torch's DTensor goes on with gradients that differ. `padded`: all in the
+// shape of the largest, as collectives need them that know no others: with zeros at the end of each
+// dimension, which have no gradient; those that are smaller are copies. Law: padded and back is unpadded.
+PerRank<at::Tensor> to_local(const at::Tensor& tensor, const Placements& grad_placements = {},
+                             bool padded = false);
 // Differentiable. The global value, from the first hosted rank after redistributing to Replicate; what
 // depends on it is computed once, so its gradient is that of every rank's copy.
 at::Tensor full_tensor(const at::Tensor& tensor);
@@ -75,12 +79,25 @@ at::Tensor full_tensor(const at::Tensor& tensor);
 // once.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
-// To another mesh of the same ranks in the same World: of another shape, or in another order. What pends is
-// reduced on the way. The result is of the Context in which that mesh was made. Throws Error naming a rank
-// that one of the meshes has alone, and for another World.
+// Several of one mesh at once, each as redistribute() gives it: those whose routes have steps of one kind
+// along the same mesh dimension share one exchange of the World, forward and backward. `placements`: one for
+// each tensor, or one for all; `orders` as many, or none. Throws Error before anything moves.
+std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
+                                     const std::vector<Placements>& placements,
+                                     const std::vector<std::vector<int64_t>>& orders = {});
+// To another mesh in the same World, of another shape, in another order, of some of its ranks or of others:
+// all ranks of both meshes call it. What pends is reduced on the way. The result is of the Context in which
+// that mesh was made. In a process that hosts no rank of a mesh a DTensor on it has no locals, and ops on it
+// give such again; one whose result depends on values is Refused. Throws Error for another World.
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,
                         const std::vector<int64_t>& order = {}, bool async_op = false);
-// torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived.
+// torch.distributed._functional_collectives.wait_tensor: `tensor` itself, which has arrived. Of the operators
+// of `_c10d_functional` (and _autograd), called through libtorch's dispatcher with a mesh dimension's name
+// for the group, DTensors take those that make parts of the same tensor of a group's locals:
+// all_gather_into_tensor of Shard(0), all_reduce and reduce_scatter_tensor (to Shard(0)) of a Partial of
+// their reduction, the _coalesced of them as one list, and all_to_all_single with equal splits, between
+// Shard(0) and InterleavedShard(0, ranks). Ranks hold as many rows each. Each is begun as with async_op. All
+// else is Refused.
 at::Tensor wait_tensor(const at::Tensor& tensor);
 // "[redistribute] f32[4x3]@[S0] -> [R]", …: what was begun in the current Context and never used, since it
 // was last asked.

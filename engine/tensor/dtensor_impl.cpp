@@ -26,8 +26,8 @@ c10::DispatchKeySet keys_on(c10::DeviceType type) {
   return c10::DispatchKeySet({DispatchKey::Fake, autograd, DispatchKey::ADInplaceOrView});
 }
 
-[[maybe_unused]] const bool kRegistered =
-    (define_operators(), register_dispatch(), register_composites(), register_gradients(), true);
+[[maybe_unused]] const bool kRegistered = (define_operators(), register_dispatch(), register_composites(),
+                                           register_collectives(), register_gradients(), true);
 
 const std::optional<std::string> kNoStorage =
     "a DTensor has no storage of its own: take full_tensor() to save it, print it or read its memory, or "

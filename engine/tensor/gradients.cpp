@@ -187,14 +187,22 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
   return settled(grad, of, comm, dual(of->placements()));
 }
 
+std::pair<at::Tensor, SpecPtr> to_settle(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
+                                         const Placements& placements) {
+  if (!is_dtensor(grad) && !made_by_autograd(grad)) refuse_plain(grad, to_string(*of));
+  auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
+  const auto& now = *dtensor_impl(placed)->spec();
+  auto target = std::make_shared<const Spec>(of->mesh(), placements, now.shape(), now.stride(), now.dtype(),
+                                             of->order());
+  if (equal_and_named_alike(*target, now)) target = nullptr;
+  return {std::move(placed), std::move(target)};
+}
+
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
                    const Placements& placements) {
-  if (!is_dtensor(grad) && !made_by_autograd(grad)) refuse_plain(grad, to_string(*of));
-  const auto placed = is_dtensor(grad) ? grad : replicated(grad, comm);
-  const auto& now = *dtensor_impl(placed)->spec();
-  const Spec target(of->mesh(), placements, now.shape(), now.stride(), now.dtype(), of->order());
-  if (equal_and_named_alike(target, now)) return placed;
-  auto moved = inserted_redistribute(placed, target, comm);
+  const auto [placed, target] = to_settle(grad, of, comm, placements);
+  if (target == nullptr) return placed;
+  auto moved = inserted_redistribute(placed, *target, comm);
   if (is_zeros(placed)) mark_zeros(moved);
   return moved;
 }

@@ -28,6 +28,10 @@ at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& com
 // The same in placements of its own.
 at::Tensor settled(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
                    const Placements& placements);
+// A gradient as a DTensor, and its Spec where settled() would move it; null: nowhere. Throws as settled()
+// does.
+std::pair<at::Tensor, SpecPtr> to_settle(const at::Tensor& grad, const SpecPtr& of, const CommPtr& comm,
+                                         const Placements& placements);
 
 // The gradient, or a copy where another tensor has the memory of its locals, so that a leaf may keep it.
 at::Tensor for_leaf(const at::Tensor& grad);

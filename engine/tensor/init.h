@@ -6,8 +6,9 @@
 namespace lockstep {
 
 // @pre the first call of each
-void register_dispatch();    // dispatch.cpp: the fallback behind DispatchKey::Fake
-void register_composites();  // composites.cpp
-void register_gradients();   // gradients.cpp: what autograd makes itself
+void register_dispatch();     // dispatch.cpp: the fallback behind DispatchKey::Fake
+void register_composites();   // composites.cpp
+void register_collectives();  // collectives.cpp: _c10d_functional
+void register_gradients();    // gradients.cpp: what autograd makes itself
 
 }  // namespace lockstep

@@ -22,6 +22,7 @@ void refuse_implicit(const Dispatched& d) {
 // A list op writes element by element, so that a later element may read what an earlier one wrote; a
 // redistributed copy would be of the older state.
 void refuse_stale_reads(const Dispatched& d) {
+  if (d.call.comm->positions.empty()) return;
   const auto local = [&](size_t i) { return dtensor_impl(d.call.tensors[i])->locals().front(); };
   for (size_t i = 0; i < d.placed.size(); ++i) {
     if (d.call.operands.specs[i] == nullptr || d.decision->routes[i].steps.empty()) continue;

@@ -10,6 +10,7 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_guard.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/tensor/zeros.h"
 #include "engine/values/digest.h"
 #include "engine/values/error.h"
 #include "engine/world/world.h"
@@ -100,7 +101,8 @@ at::Tensor run_to(const SpecPtr& to, const at::Tensor& tensor, const Route& r, b
   const Active active([&](auto&) { return activity_of(r, implicit); });
   const PlainGuard guard;
   // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
-  if (implicit && impl.comm()->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
+  const bool stays = impl.comm()->mesh.ranks() == after->mesh.ranks();
+  if (implicit && stays && after->mesh.size() == 1 && is_flat(*r.from) == is_flat(*r.to))
     return moved(impl, r.to, after, impl.locals(), r, implicit);
   auto locals = execute(r, impl.locals(), *impl.comm(), *after);
   conform_all(locals, *to);
@@ -112,6 +114,49 @@ enum class How {
   kInserted,  // by the engine, of a gradient: it may be its input as it lies
   kBegun,     // does not wait
 };
+
+// What repeats an element says so where it goes, too, though its locals do not: what a gradient is added to
+// lies as the two together on one device.
+SpecPtr end_of(const Route& plan, How how) {
+  return how == How::kInserted && repeats(*plan.to) ? plan.to : dense(plan.to);
+}
+
+// By a route that may be empty.
+at::Tensor moved_by(const Route& plan, const at::Tensor& input, const CommPtr& after, How how) {
+  const auto& impl = require_dtensor(input, "redistribute");
+  if (how == How::kBegun) return begin_route(impl, plan, after);
+  if (!plan.steps.empty()) return run_to(end_of(plan, how), input, plan, how == How::kInserted, after);
+  // The engine asks so where but the names of the mesh are others.
+  if (how == How::kInserted) return make_dtensor(plan.to, after, impl.locals());
+  return copy_in_place(impl, plan, after);
+}
+
+using Plans = std::vector<std::shared_ptr<const Route>>;
+
+// Each as moved_by gives it; those that move do so together.
+variable_list moved_together(const Plans& plans, at::TensorList inputs, const CommPtr& comm, How how) {
+  const auto moves = [&](size_t i) { return !plans[i]->steps.empty() && comm->mesh.size() > 1; };
+  std::vector<const Route*> routes;
+  std::vector<PerRank<at::Tensor>> locals;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (!moves(i)) continue;
+    routes.push_back(plans[i].get());
+    locals.push_back(dtensor_impl(inputs[i])->locals());
+  }
+  auto arrived = execute_together(routes, std::move(locals), *comm);
+  variable_list result;
+  for (size_t i = 0, next = 0; i < plans.size(); ++i) {
+    if (!moves(i)) {
+      result.push_back(moved_by(*plans[i], inputs[i], comm, how));
+      continue;
+    }
+    const auto to = end_of(*plans[i], how);
+    conform_all(arrived[next], *to);
+    result.push_back(moved(*dtensor_impl(inputs[i]), to, comm, std::move(arrived[next++]), *plans[i],
+                           how == How::kInserted));
+  }
+  return result;
+}
 
 // Backward is the route of the duals: from the gradient's placement to the dual of the input's.
 struct Redistribute : torch::autograd::Function<Redistribute> {
@@ -128,21 +173,62 @@ struct Redistribute : torch::autograd::Function<Redistribute> {
     auto& context = *impl.comm()->context;
     const ContextUse use(context);
     const auto plan = known_route(context, impl.spec(), placed(*impl.spec(), after->mesh, placements, order));
-    if (how == How::kBegun) return begin_route(impl, *plan, after);
-    // What repeats an element says so where it goes, too, though its locals do not: what a gradient is added
-    // to lies as the two together on one device.
-    if (!plan->steps.empty())
-      return how == How::kInserted && repeats(*plan->to)
-                 ? run_to(plan->to, input, *plan, true, after)
-                 : run_route(input, *plan, how == How::kInserted, after);
-    // The engine asks so where but the names of the mesh are others.
-    if (how == How::kInserted) return make_dtensor(plan->to, after, impl.locals());
-    return copy_in_place(impl, *plan, after);
+    return moved_by(*plan, input, after, how);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto from = held_in(ctx->saved_data["from"]);
     const auto grad = grads[0].defined() ? settled(grads[0], from->spec, from->comm) : at::Tensor();
     return {grad, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+// The same of a list, on one mesh.
+struct RedistributeList : torch::autograd::Function<RedistributeList> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const CommPtr& comm,
+                               const std::vector<SpecPtr>& targets, How how) {
+    ctx->set_materialize_grads(false);
+    const PlainGuard guard;
+    const Asking asks(kName);
+    const ContextUse use(*comm->context);
+    Plans plans;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto& impl = require_dtensor(inputs[i], "redistribute");
+      if (inputs[i].requires_grad()) ctx->saved_data[std::to_string(i)] = hold(impl.spec(), impl.comm());
+      plans.push_back(known_route(*comm->context, impl.spec(), targets[i]));
+    }
+    auto result = moved_together(plans, inputs, comm, how);
+    variable_list constants;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!inputs[i].requires_grad()) constants.push_back(result[i]);
+    ctx->mark_non_differentiable(constants);
+    return result;
+  }
+  // Gradients that have to move, on the mesh where the tensors were, do so together.
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    variable_list result(grads.size() + 3), moving;
+    std::vector<SpecPtr> targets;
+    std::vector<size_t> places;
+    CommPtr comm;
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      const auto from = held_in(ctx->saved_data[std::to_string(i)]);
+      auto [placed, target] = to_settle(grads[i], from->spec, from->comm, dual(from->spec->placements()));
+      if (target == nullptr || dtensor_impl(placed)->spec()->mesh() != target->mesh()) {
+        result[i] = settled(grads[i], from->spec, from->comm);
+        continue;
+      }
+      comm = from->comm;
+      places.push_back(i);
+      targets.push_back(std::move(target));
+      moving.push_back(std::move(placed));
+    }
+    if (places.empty()) return result;
+    const auto moved = apply(at::TensorList(moving), comm, targets, How::kInserted);
+    for (size_t k = 0; k < places.size(); ++k) {
+      if (is_zeros(moving[k])) mark_zeros(moved[k]);
+      result[places[k]] = moved[k];
+    }
+    return result;
   }
 };
 
@@ -184,6 +270,32 @@ at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements,
   impl.check_memory("redistribute");
   note_read(tensor);
   return Redistribute::apply(tensor, impl.comm(), placements, order, async_op ? How::kBegun : How::kAsked);
+}
+
+std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
+                                     const std::vector<Placements>& placements,
+                                     const std::vector<std::vector<int64_t>>& orders) {
+  if (tensors.empty()) return {};
+  const auto of = [&](const auto& each, size_t i) { return each.size() == 1 ? each.front() : each.at(i); };
+  LOCKSTEP_CHECK((placements.size() == tensors.size() || placements.size() == 1) &&
+                     (orders.empty() || orders.size() == placements.size()),
+                 "[redistribute] ", placements.size(), " placements and ", orders.size(), " orders for ",
+                 tensors.size(), " tensors; give one for each tensor, or one for all of them");
+  const auto& comm = require_dtensor(tensors.front(), "redistribute").comm();
+  std::vector<SpecPtr> targets;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& impl = require_dtensor(tensors[i], "redistribute");
+    const auto& mesh = impl.comm()->mesh;
+    LOCKSTEP_CHECK(mesh == comm->mesh && impl.comm()->world == comm->world,
+                   "[redistribute] tensors of two meshes in one list, ", comm->mesh, " and ", mesh,
+                   mesh == comm->mesh ? " of two worlds" : "",
+                   "; redistribute those of each in a list of theirs");
+    impl.check_memory("redistribute");
+    targets.push_back(placed(*impl.spec(), mesh, of(placements, i),
+                             orders.empty() ? std::vector<int64_t>() : of(orders, i)));
+  }
+  for (const auto& tensor : tensors) note_read(tensor);
+  return RedistributeList::apply(at::TensorList(tensors), comm, targets, How::kAsked);
 }
 
 at::Tensor redistribute(const at::Tensor& tensor, const MeshInWorld& mesh, const Placements& placements,

@@ -170,6 +170,35 @@ PerOperand<at::Tensor> run_random(const Dispatched& d, Stack& stack) {
   return outputs;
 }
 
+bool writes_its_results(const Dispatched& d) {
+  const auto variant = d.resolved.variant;
+  return variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
+}
+
+[[noreturn]] void refuse_nowhere(const Dispatched& d) {
+  refuse(Refusal::kMeshes, d,
+         concat("gives what depends on values, of which none are here: this process hosts no rank of mesh ",
+                d.call.comm->mesh, "; "),
+         "call it where some are hosted, or redistribute to a mesh that has ranks here");
+}
+
+// Where no rank of the mesh is hosted an op gives what it gives elsewhere, of which nothing is here.
+PerOperand<at::Tensor> run_nowhere(const Dispatched& d, Stack& stack) {
+  if (d.resolved.entry->kind == OpKind::kWhole) refuse_nowhere(d);
+  std::vector<at::Tensor> results;
+  if (writes_its_results(d))
+    results = mutated_tensors(d);
+  else
+    for (size_t j = 0; j < d.decision->outputs.size(); ++j) results.push_back(wrap(d, j, {}));
+  if (changes_metadata(d.resolved)) dtensor_impl(results[0])->reset(d.decision->outputs[0], {});
+  const auto& returns = d.op.schema().returns();
+  if (!returns.empty() && returns[0].type()->kind() == c10::TypeKind::ListType)
+    stack.emplace_back(results);
+  else
+    for (size_t j = 0; j < returns.size(); ++j) stack.emplace_back(results[j]);
+  return {results.begin(), results.end()};
+}
+
 }  // namespace
 
 const c10::IValue& agreed(const Dispatched& d, const std::vector<Stack>& results, size_t place) {
@@ -184,18 +213,19 @@ const c10::IValue& agreed(const Dispatched& d, const std::vector<Stack>& results
 }
 
 PerOperand<at::Tensor> run(const Dispatched& d, Stack& stack) {
-  const auto variant = d.resolved.variant;
   if (d.resolved.entry->kind == OpKind::kRandom) return run_random(d, stack);
-  const bool in_place = variant == Variant::kInPlace || (variant == Variant::kList && d.resolved.mutated[0]);
-  if (in_place) return run_in_place(d, stack);
+  const bool nowhere = d.call.comm->positions.empty();
+  if (writes_its_results(d)) return nowhere ? run_nowhere(d, stack) : run_in_place(d, stack);
   if (d.resolved.entry->returns_input) {
     stack.emplace_back(d.call.tensors[0]);
     return {d.call.tensors[0]};
   }
+  if (nowhere) return run_nowhere(d, stack);
   return d.resolved.entry->kind == OpKind::kWhole ? run_whole(d, stack) : run_values(d, stack);
 }
 
 void run_scalar(const Dispatched& d, Stack& stack) {
+  if (d.call.comm->positions.empty()) refuse_nowhere(d);
   stack.push_back(agreed(d, run_ranks(d), 0));
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <ostream>
 #include <set>
 
@@ -136,20 +135,6 @@ int64_t DeviceMesh::position(const std::vector<int64_t>& coordinate) const {
   LOCKSTEP_CHECK(fits, "[mesh] position: (", join(coordinate, ','), ") is not a coordinate of ", *this,
                  "; give one number for each dimension, from 0 up to its size");
   return result;
-}
-
-std::vector<int64_t> DeviceMesh::positions_in(const DeviceMesh& other) const {
-  std::map<int64_t, int64_t> standing;
-  for (int64_t p = 0; p < other.size(); ++p) standing.emplace(other.ranks()[as_size(p)], p);
-  std::vector<int64_t> found;
-  for (const int64_t rank : ranks()) {
-    const auto at = standing.find(rank);
-    LOCKSTEP_CHECK(at != standing.end(), "[mesh] ", *this, " has rank ", rank, ", and ", other,
-                   " has not; give two meshes of the same ranks");
-    found.push_back(at->second);
-  }
-  if (other.size() > size()) other.positions_in(*this);
-  return found;
 }
 
 std::vector<int64_t> DeviceMesh::line(int64_t position, int64_t dim) const {

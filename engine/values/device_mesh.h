@@ -39,9 +39,6 @@ class DeviceMesh {
   // Row-major position -> coordinate, and back. These and size(dim) throw Error naming the range that exists.
   std::vector<int64_t> coordinate(int64_t position) const;
   int64_t position(const std::vector<int64_t>& coordinate) const;
-  // Where the rank at each position stands in another mesh of the same ranks. Throws Error naming a rank that
-  // one of them has alone.
-  std::vector<int64_t> positions_in(const DeviceMesh& other) const;
   // Positions that differ from `position` only along `dim`, in order of that coordinate.
   std::vector<int64_t> line(int64_t position, int64_t dim) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of a Case in which each redistribution goes by way of another mesh of the same ranks, as the suite
-// `redistribute` asks for them: an option of the Case, so that its token says it to whatever process runs it.
+// Runs of a Case in which each redistribution goes by way of another mesh of its ranks, or of some, as the
+// suite `redistribute` asks for them: an option of the Case, so that its token says it to whatever process
+// runs it.
 #pragma once
 #include <optional>
 

@@ -15,12 +15,16 @@
 namespace lockstep::suites {
 namespace {
 
-// Where a tensor goes on the way: a mesh of other dimensions, or whose ranks stand in another order, and how
-// it is placed there. No average, whose terms do not come to the value again.
+// In which other form the redistribution is asked for.
+enum class Form { kNone, kList, kCollective, kPadded };
+
+// Where a tensor goes on the way: a mesh of other dimensions, or whose ranks stand in another order, or are
+// some of those before, and how it is placed there. No average, whose terms do not come to the value again.
 struct Way {
   DeviceMesh mesh;
   oracle::Target target;
   bool begins = false;  // and does not wait for it
+  Form form = Form::kNone;
 };
 // A dimension of any size that divides what is left, and what is left then.
 std::vector<int64_t> draw_shape(generators::Random& random, int64_t size) {
@@ -36,6 +40,7 @@ std::vector<int64_t> draw_shape(generators::Random& random, int64_t size) {
 }
 
 std::vector<int64_t> draw_ranks(generators::Random& random, std::vector<int64_t> ranks) {
+  if (random.chance(25)) ranks.resize(1 + as_size(random.below(std::ssize(ranks))));
   const auto other = random.below(3);
   if (other == 1) std::reverse(ranks.begin(), ranks.end());
   for (size_t i = ranks.size(); other == 2 && i > 1; --i)
@@ -52,14 +57,15 @@ Way draw_way(int64_t seed, uint64_t number, const Spec& from) {
   auto random = generators::Random(static_cast<uint64_t>(seed)).split(number);
   Way way;
   const DeviceMesh& mesh = from.mesh();
-  auto shape = draw_shape(random, mesh.size());
   const auto ranks = draw_ranks(random, mesh.ranks());
+  auto shape = draw_shape(random, std::ssize(ranks));
   if (shape == mesh.shape() && ranks == mesh.ranks()) shape.insert(shape.begin(), 1);
   way.mesh = DeviceMesh(std::move(shape), {}, ranks).on(mesh.device_type());
   way.target = generators::draw_target(random, way.mesh, from.shape(), from.dtype());
   for (auto& placement : way.target.placements)
     if (averages(placement)) placement = Replicate{};
   way.begins = random.chance(25);
+  way.form = static_cast<Form>(random.below(4));
   return way;
 }
 
@@ -102,7 +108,7 @@ bool is_same(const TensorRecord& a, const TensorRecord& b) {
 }  // namespace
 
 at::Tensor ByWay::move(const at::Tensor& tensor, const oracle::Target& target) {
-  const auto [mesh, placed, begins] = draw_way(seed_, next_++, spec(tensor));
+  const auto [mesh, placed, begins, form] = draw_way(seed_, next_++, spec(tensor));
   const auto made = remade_ ? remade_(home_.mesh, mesh) : mesh;
   const MeshInWorld other{made, home_.world, std::make_shared<const Comm>(made, home_.world)};
   const auto begun = timeline_.size();
@@ -111,6 +117,9 @@ at::Tensor ByWay::move(const at::Tensor& tensor, const oracle::Target& target) {
   const auto moved = timeline_.size();
   if (moved == begun + 2) ways_.push_back(begun);
   check(there, tensor, mesh, *other.comm);
+  if (form == Form::kList) check_list(tensor.detach(), target);
+  if (form == Form::kCollective) check_collectives(there.detach(), spoil_);
+  if (form == Form::kPadded) check_padded(back.detach(), spoil_);
   unseen_.emplace_back(moved, timeline_.size());
   return back;
 }

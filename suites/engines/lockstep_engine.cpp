@@ -248,12 +248,12 @@ EngineResult LockstepEngine::run_on(const oracle::Case& c, const std::vector<ora
   if (is_by_library(c)) world = reducing_by_gloo(std::move(world));
   Traffic traffic;
   return run_in(decorate_ ? decorate_(std::move(world)) : std::move(world), c, inputs, want_timeline, traffic,
-                spoil_, remade_);
+                spoil_, remade_, forms_);
 }
 
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& made, bool want_timeline, Traffic& traffic,
-                    const LockstepEngine::Spoil& spoil, const Remade& remade) {
+                    const LockstepEngine::Spoil& spoil, const Remade& remade, const SpoilForms& forms) {
   const auto given = on_device_of(c.mesh, made);
   const auto counted = counting(world, traffic);
   const MeshInWorld mesh{c.mesh, counted, std::make_shared<const Comm>(c.mesh, counted)};
@@ -268,7 +268,7 @@ EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
   take_never_waited();
   Overlapped moves(c, spoil);
   std::optional<ByWay> ways;
-  if (const auto seed = across_of(c)) ways.emplace(mesh, *seed, result.timeline, remade);
+  if (const auto seed = across_of(c)) ways.emplace(mesh, *seed, result.timeline, remade, forms);
   Modes modes(c, result.timeline);
   std::optional<TimelineScope> scope;
   if (want_timeline) scope.emplace(result.timeline);

@@ -7,6 +7,7 @@
 #include "oracle/program/values.h"
 #include "suites/core/engine_under_test.h"
 #include "suites/engines/counting_world.h"
+#include "suites/engines/forms.h"
 #include "suites/engines/mapped.h"
 #include "suites/engines/overlapped.h"
 
@@ -24,8 +25,9 @@ class LockstepEngine : public EngineUnderTest {
   // Puts a decorator around the World of each run.
   using Decorate = std::function<WorldPtr(WorldPtr)>;
   using Spoil = Overlapped::Spoil;
-  explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr, Remade remade = nullptr)
-      : decorate_(std::move(decorate)), spoil_(std::move(spoil)), remade_(std::move(remade)) {}
+  explicit LockstepEngine(Decorate decorate = nullptr, Spoil spoil = nullptr, Remade remade = nullptr,
+                          SpoilForms forms = {})
+      : decorate_(std::move(decorate)), spoil_(std::move(spoil)), remade_(std::move(remade)), forms_(forms) {}
 
   const EngineProfile& profile() const override { return own_profile(); }
   EngineResult run(const oracle::Case& c, bool want_timeline) override;
@@ -37,6 +39,7 @@ class LockstepEngine : public EngineUnderTest {
   Decorate decorate_;
   Spoil spoil_;
   Remade remade_;
+  SpoilForms forms_;
 };
 
 // The same for Cases whose mesh is on a CUDA device.
@@ -50,7 +53,8 @@ class DeviceEngine : public LockstepEngine {
 // @post values, timeline and traffic, that of the Program without its inputs, tell of those ranks alone.
 EngineResult run_in(const WorldPtr& world, const oracle::Case& c,
                     const std::vector<oracle::InputTensors>& inputs, bool want_timeline, Traffic& traffic,
-                    const LockstepEngine::Spoil& spoil = nullptr, const Remade& remade = nullptr);
+                    const LockstepEngine::Spoil& spoil = nullptr, const Remade& remade = nullptr,
+                    const SpoilForms& forms = {});
 // The same of any Case: its Program on its inputs, or what its suite runs (Suite::run), which has all of its
 // traffic and no timeline.
 EngineResult run_hosted(const WorldPtr& world, const oracle::Case& c, bool want_timeline, Traffic& traffic);

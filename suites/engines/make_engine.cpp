@@ -31,8 +31,9 @@ std::vector<std::string> ranks_command(const std::string& chaos) {
 constexpr WorldRow kWorlds[] = {
     {"local", "one thread hosts all ranks",
      [](const EngineOptions& o) -> EnginePtr {
-       if (o.device == c10::kCUDA) return std::make_unique<DeviceEngine>(o.decorate, o.spoil, o.remade);
-       return std::make_unique<LockstepEngine>(o.decorate, o.spoil, o.remade);
+       if (o.device == c10::kCUDA)
+         return std::make_unique<DeviceEngine>(o.decorate, o.spoil, o.remade, o.forms);
+       return std::make_unique<LockstepEngine>(o.decorate, o.spoil, o.remade, o.forms);
      }},
     {"thread", "one rank a thread",
      [](const EngineOptions& o) -> EnginePtr {

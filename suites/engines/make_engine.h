@@ -20,6 +20,7 @@ struct EngineOptions {
   LockstepEngine::Decorate decorate = nullptr;  // of "lockstep" in the local World: around that of each run
   LockstepEngine::Spoil spoil = nullptr;        // likewise
   Remade remade = nullptr;                      // likewise
+  SpoilForms forms = {};                        // likewise
 };
 struct EngineRow {
   const char* name;

@@ -16,7 +16,7 @@ std::vector<Fault> all_faults() {
         plant::operator_faults(), plant::program_faults(), plant::result_faults(), plant::order_faults(),
         plant::storage_faults(), plant::training_faults(), plant::sharding_faults(), plant::asking_faults(),
         plant::buffer_faults(), plant::optim_faults(), plant::checkpoint_faults(), plant::expert_faults(),
-        plant::plan_faults(), plant::bypass_faults()})
+        plant::plan_faults(), plant::bypass_faults(), plant::form_faults()})
     all.insert(all.end(), part.begin(), part.end());
   std::sort(all.begin(), all.end(), [](const Fault& a, const Fault& b) { return a.number < b.number; });
   return all;

@@ -49,6 +49,7 @@ std::vector<Fault> optim_faults();       // optimizers of tiles and matrices
 std::vector<Fault> checkpoint_faults();  // what is saved and loaded
 std::vector<Fault> expert_faults();      // mixtures of experts
 std::vector<Fault> plan_faults();        // plans, and plans that are optimized
+std::vector<Fault> form_faults();        // lists, functional collectives, padded locals, other ranks
 std::vector<Fault> process_faults();
 
 }  // namespace plant

@@ -236,6 +236,7 @@ DeviceMesh counted_down(const DeviceMesh& whole, const DeviceMesh& made) {
 
 // A mesh to which tensors go has its ranks in the order of the one from which they come.
 DeviceMesh as_before(const DeviceMesh& whole, const DeviceMesh& made) {
+  if (made.size() != whole.size()) return made;
   return DeviceMesh(made.shape(), {}, whole.ranks()).on(made.device_type());
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <map>
+#include <set>
 
 #include "engine/layout/route.h"
 #include "engine/ops/rules/table.h"
@@ -61,12 +62,14 @@ class Arrivals {
   const Arrived& pieces() const { return pieces_; }
 
  private:
-  // A place is named several times, as by a general exchange and by fully_shard's reduction.
+  // A place is named several times, as by a general exchange, by a list and by fully_shard's reduction.
   bool is_flat() const {
     if (std::string_view(asked_.op) == name(StepKind::kExchange)) return true;
-    for (const auto& part : asked_.parts)
-      for (size_t k = 1; k < part.received.size(); ++k)
-        if (part.received[k].place == part.received[k - 1].place) return true;
+    for (const auto& part : asked_.parts) {
+      std::set<int64_t> places;
+      for (const auto& parcel : part.received)
+        if (!places.insert(parcel.place).second) return true;
+    }
     return false;
   }
 

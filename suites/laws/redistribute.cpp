@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: a redistribution keeps the value, bit by bit, on every rank; so does going back, and going straight to
-// the last placements gives what the way there gave; and it does by way of another mesh, too, unless the
-// library reduces. Sums of floats may differ by the order of their terms, with proof.
+// the last placements gives what the way there gave; and it does by way of another mesh, too, and in another
+// form (engines/forms.h), unless the library reduces. Sums of floats may differ by the order of their terms,
+// with proof.
 #include "suites/core/across.h"
 #include "suites/core/by_library.h"
 #include "suites/core/judge.h"
