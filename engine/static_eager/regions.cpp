@@ -85,7 +85,8 @@ std::string Sites::changed(const Site& site, const nn::Tensors& inputs) const {
 }
 
 at::Tensor Sites::run_static(Site& site, nn::Tensors inputs, const Forward& forward) {
-  if (!site.is_local || eager_depth_ > 0) {
+  const bool is_recorded = log_ == nullptr && current_context()->timeline != nullptr;
+  if (!site.is_local || eager_depth_ > 0 || is_recorded) {
     ++site.next;
     return forward(std::move(inputs));
   }

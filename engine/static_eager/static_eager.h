@@ -43,6 +43,8 @@ struct StaticPart {
 // runs as before. Hooks, of plans and of fully_shard, are given DTensors. Where a process hosts several
 // ranks, a module is one that calls no hooks within it, and runs for each rank in turn.
 //
+// While a timeline records, everything runs eagerly.
+//
 // Seen after a call, not before: other ops of the same shapes. Not seen without `every_op`: other constants,
 // as the dim of a softmax, and ops that have no gradient. Then the step ends in an Error, and nothing is to
 // be kept of it.
