@@ -50,6 +50,9 @@ bool is_of_sums(const PlanRow& row) {
 bool is_second(const PlanRow& row) {
   return row.phase == kForwardPre && row.index == 1;
 }
+bool is_static(const Parallelizing& p) {
+  return p.as == kStatically;
+}
 template <OfRow is_it>
 bool has_optimized(const Parallelizing& p) {
   return p.as == kOptimized && has<is_it>(p);
@@ -126,6 +129,33 @@ void shared_are_parted(nn::Module& model) {
       model.set_parameter(paths[i], parameter(value.detach().clone()));
 }
 
+// ---- after a step has been seen that runs statically ----
+
+void frozen(nn::Module& model) {
+  for (auto& parameter : model.parameters()) parameter.requires_grad_(false);
+}
+
+void in_another_mode(nn::Module& model) {
+  model.eval();
+}
+
+void hooked(nn::Module& model) {
+  for (const auto& [path, module] : model.named_modules())
+    module->register_forward_hook([](auto&&...) {}, "another row");
+}
+
+void elsewhere(nn::Module& model) {
+  model.replace_parameters([](const auto&, const at::Tensor& value) {
+    auto to = placements(value);
+    for (auto& p : to)
+      if (is_replicate(p))
+        p = Shard{0};
+      else
+        p = Replicate{};
+    return parameter(redistribute(value.detach(), to));
+  });
+}
+
 void gradient_lost_on_last(nn::Module& model) {
   for (const auto& p : model.parameters()) {
     if (!p.grad().defined()) continue;
@@ -163,6 +193,14 @@ std::vector<Fault> plan_faults() {
       {228, "sums-in-another-order", "K6",
        "gradients are added up in rank order that are to be a tree, or exact", "plans", 200, 0,
        of_plans<has<is_of_sums>>, with_plan({.applied = sums_are_folds})},
+      {249, "static-frozen", "K15", "parameters are frozen after a step has been seen", "plans", 60, 0,
+       of_plans<is_static>, with_plan({.seen = frozen})},
+      {250, "static-in-another-mode", "K15", "a model is evaluated as it was seen in training", "plans", 200,
+       0, of_plans<is_static>, with_plan({.seen = in_another_mode})},
+      {251, "static-under-another-plan", "K15", "hooks come after a step has been seen", "plans", 200, 0,
+       of_plans<is_static>, with_plan({.seen = hooked})},
+      {252, "static-elsewhere", "K15", "parameters are elsewhere after a step has been seen", "plans", 200, 0,
+       of_plans<is_static>, with_plan({.seen = elsewhere})},
   };
 }
 
