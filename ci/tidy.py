@@ -61,7 +61,8 @@ suites/core: engine/values engine/layout engine/stream oracle/ownership oracle/p
 suites/engines: engine/values engine/lane engine/layout engine/world engine/stream engine/tensor engine/nn
     oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
 suites/train: engine/values engine/lane engine/context engine/layout engine/world engine/stream engine/random
-    engine/tensor engine/checkpoint engine/nn engine/debug engine/optim engine/fsdp engine/plan oracle/ownership
+    engine/tensor engine/checkpoint engine/nn engine/debug engine/optim engine/fsdp engine/plan engine/static_eager
+    oracle/ownership
     oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train

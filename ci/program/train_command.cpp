@@ -157,6 +157,8 @@ int train(const Flags& flags) {
   auto options = options_of(flags);
   if (!flags.mesh.empty()) options.mesh = mesh_on(flags.mesh, options.on);
   options.init = options.drop = parse_random_policy(flags.policy);
+  LOCKSTEP_CHECK(!options.statically || options.mesh,
+                 "[train] --static without --mesh: one device is plain libtorch; write --mesh tp:1");
   suites::check_options(options);
   const auto text = text_of(flags, options);
   const auto team = suites::make_team(flags.world, flags.ranks, std::chrono::seconds(flags.hang));
@@ -304,6 +306,8 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
       "--without", flags.without,
       "nothing (default), dbuffer, planning or overlap: what a training on a mesh is to do without, to see "
       "what it is worth");
+  app.add_flag("--static", t.statically,
+               "Run what does the same there on each rank's plain tensors, once a step has been seen");
   app.add_option("--lr", t.lr, "Learning rate (default 1e-3), at least 0");
   app.add_option("--seed", t.seed, "Seed (default 0)")->check(whole_number());
   app.add_option("--dtype", flags.dtype, "f32 (default), f64, bf16 or f16");

@@ -28,7 +28,8 @@ std::string run_name(const TrainOptions& run) {
   if (!run.mesh) return policy == RandomPolicy::kIndexed ? "one device, indexed" : "one device";
   const bool agrees = agrees_with_reference(policy);
   return concat(to_string(*run.mesh), " ", name(policy), agrees ? "" : concat(" ", name(varied)),
-                run.without == Without::kNothing ? "" : concat(", without ", name(run.without)));
+                run.without == Without::kNothing ? "" : concat(", without ", name(run.without)),
+                run.statically ? ", static" : "");
 }
 
 static std::string in_dtype(const char* what, std::optional<c10::ScalarType> dtype) {

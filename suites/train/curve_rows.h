@@ -28,8 +28,8 @@ struct RunPolicy {
 };
 RunPolicy policy_of(const TrainOptions& run);
 
-// "tp:4 single-device", "tp:4 per-rank-seeds dropout", "fsdp:4 single-device, without dbuffer"; without a
-// mesh "one device" and "one device, indexed".
+// "tp:4 single-device", "tp:4 per-rank-seeds dropout", "fsdp:4 single-device, without dbuffer", "tp:2
+// single-device, static"; without a mesh "one device" and "one device, indexed".
 std::string run_name(const TrainOptions& run);
 
 // A run without a mesh is the reference of those with one. Indexed runs are of a model of their own, "…,

@@ -223,6 +223,9 @@ void check_options(const TrainOptions& o) {
       o.trace.empty() || o.mesh,
       "[train] --trace without --mesh: one device is plain libtorch, of which nothing is recorded; "
       "write --mesh tp:1");
+  LOCKSTEP_CHECK(
+      !o.statically || o.on == c10::kCPU,
+      "[train] --static is compared op by op with eager mode on the CPU alone; leave out --device");
   if (!o.break_at.empty()) {
     const auto model = make_model(model_options(o));
     check_break_at(*model, o.break_at);

@@ -87,6 +87,7 @@ struct TrainOptions {
   std::string resume;            // folder of a checkpoint from which it goes on; "": from the first values
   std::string save;              // folder of the checkpoint that it leaves when it ends; "": none
   int64_t save_every = 0;        // steps, also then; 0: never
+  bool statically = false;       // steps run on plain tensors where they can (engine/static_eager)
   std::string trace;             // file for what the engine does in the first steps of the run; "": none
   int64_t trace_steps = 3;       // so many of them
   std::string break_at;          // path of a module before whose calls all ranks stop; "": none

@@ -2,10 +2,12 @@
 // One model in training: what a step computes, and all that a step reads, so that any step can be run again
 // elsewhere.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/static_eager/static_eager.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "oracle/plain/hosted_source.h"
@@ -80,7 +82,8 @@ class Trainer {
   IndexedSource indexed_;
   std::optional<MeshInWorld> mesh_;
   std::shared_ptr<LanguageModel> model_;
-  PlainUnits units_;  // of one device
+  std::unique_ptr<StaticEager> static_;  // of the model; null: steps run eagerly, or none has been seen
+  PlainUnits units_;                     // of one device
   std::optional<Optimizer> optimizer_;
 };
 
