@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 std::vector<Json> complete_events(const std::string& file) {
   std::ifstream in(file);
   std::vector<Json> events;
-  for (const auto& event : Json::parse(in).at("traceEvents"))
+  const auto all = Json::parse(in);
+  for (const auto& event : all.at("traceEvents"))
     if (event.at("ph") == "X") events.push_back(event);
   return events;
 }
