@@ -15,7 +15,7 @@ namespace lockstep {
 
 // What a call does whose inputs, parameters or mode are not those that were seen.
 enum class OnChange {
-  kEager,  // it runs eagerly, with all that it calls, and is counted
+  kEager,  // it runs eagerly, with all that it calls, and is counted; what comes of it elsewhere is an Error
   kError,
 };
 
@@ -61,7 +61,8 @@ class StaticEager {
 
   std::vector<StaticPart> parts() const;
   // What eager mode redistributes on the way forward though nobody asks for it, as rows of ops: a plan with
-  // them redistributes nothing implicitly there, and gives the same bits.
+  // them redistributes nothing implicitly there, but for what means and norms of what ranks share add up
+  // between their own ops, and gives the same bits.
   const ParallelPlan& plan() const;
   // The others, a comment each: "# on the way back: aten::mm, input 1: …".
   const std::string& on_the_way_back() const;
