@@ -56,6 +56,13 @@ at::Tensor Module::call(Tensors inputs) {
                   [this](Tensors given) { return call_within(around_.size(), std::move(given)); });
 }
 
+void Module::run_by(Around call, Around forward) {
+  LOCKSTEP_CHECK(call == nullptr || call_by_ == nullptr,
+                 "[nn] the module's calls are taken over already; let that one go first");
+  call_by_ = std::move(call);
+  forward_by_ = std::move(forward);
+}
+
 at::Tensor Module::call_forward(const Tensors& inputs) {
   if (forward_by_ == nullptr) return forward(inputs);
   return forward_by_(inputs, [this](const Tensors& given) { return forward(given); });

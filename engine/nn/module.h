@@ -69,10 +69,8 @@ class Module {
   void call_around(Around around, std::string what = "", bool outermost = false);
   // What stands around a call and all that is around it, and around forward() alone, where the hooks have
   // been; empty: nothing. There is one of each, of whoever runs the module in another way (static_eager.h).
-  void run_by(Around call, Around forward) {
-    call_by_ = std::move(call);
-    forward_by_ = std::move(forward);
-  }
+  // Throws Error where it is somebody's already.
+  void run_by(Around call, Around forward);
   // How many hooks there are, of all kinds, and what stands around its calls.
   size_t hook_count() const;
   // Own parameters, then own buffers, where they stand.

@@ -31,6 +31,12 @@ const std::vector<End>& kept(const c10::IValue& capsule) {
   return c10::static_intrusive_pointer_cast<HeldEnds>(capsule.toCapsule())->ends;
 }
 
+// The same memory, with no history; a write in place to either is seen by what autograd has saved of both.
+at::Tensor without_history(const at::Tensor& local, const at::Tensor& dtensor) {
+  return at::Tensor(local.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      dtensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
+}
+
 void check_once() {
   LOCKSTEP_CHECK(!at::GradMode::is_enabled(),
                  "[static_eager] gradients of gradients do not pass what runs on plain tensors; run the step "
@@ -43,12 +49,14 @@ at::Tensor joined(const PerRank<at::Tensor>& locals, const SpecPtr& spec, const 
   PerRank<at::Tensor> conformed;
   for (size_t r = 0; r < locals.size(); ++r) {
     const auto shape = local_shape(*spec, comm->positions[r]);
-    LOCKSTEP_CHECK(
-        locals[r].defined() && locals[r].sizes() == at::IntArrayRef(shape) &&
-            locals[r].scalar_type() == spec->dtype(),
-        "[static_eager] ", what, " of rank ", comm->ranks[r], " is ",
-        locals[r].defined() ? concat(dtype_name(locals[r].scalar_type()), locals[r].sizes()) : "undefined",
-        ", and was ", to_string(*spec), " when the step was recorded; record it again");
+    LOCKSTEP_CHECK(locals[r].defined() && !is_dtensor(locals[r]) &&
+                       locals[r].sizes() == at::IntArrayRef(shape) &&
+                       locals[r].scalar_type() == spec->dtype(),
+                   "[static_eager] ", what, " of rank ", comm->ranks[r], " is ",
+                   !locals[r].defined()    ? "undefined"
+                   : is_dtensor(locals[r]) ? "a DTensor"
+                                           : concat(dtype_name(locals[r].scalar_type()), locals[r].sizes()),
+                   ", and was ", to_string(*spec), " when the step was recorded; record it again");
     conformed.push_back(conform(locals[r].variable_data(), *spec));
   }
   return make_dtensor(spec, comm, std::move(conformed));
@@ -61,7 +69,7 @@ struct Enter : torch::autograd::Function<Enter> {
     ctx->saved_data["ends"] = keep(ends);
     variable_list all;
     for (const auto& tensor : tensors)
-      for (const auto& local : dtensor_impl(tensor)->locals()) all.push_back(local.variable_data());
+      for (const auto& local : dtensor_impl(tensor)->locals()) all.push_back(without_history(local, tensor));
     return all;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -89,7 +97,9 @@ struct Leave : torch::autograd::Function<Leave> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList locals, const End& end) {
     ctx->set_materialize_grads(false);
     ctx->saved_data["ends"] = keep({end});
-    return joined({locals.begin(), locals.end()}, end.spec, end.comm, "the result");
+    auto result = joined({locals.begin(), locals.end()}, end.spec, end.comm, "the result");
+    result.unsafeGetTensorImpl()->set_version_counter(locals[0].unsafeGetTensorImpl()->version_counter());
+    return result;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     check_once();
@@ -152,7 +162,7 @@ std::vector<PerRank<at::Tensor>> enter(const nn::Tensors& tensors, std::vector<E
       places.push_back(i);
     } else {
       for (const auto& local : dtensor_impl(tensors[i])->locals())
-        entered[i].push_back(local.variable_data());
+        entered[i].push_back(without_history(local, tensors[i]));
     }
   }
   if (passing.empty()) return entered;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/ops/rules/table.h"
 #include "engine/static_eager/instead.h"
 #include "engine/static_eager/sites.h"
 #include "engine/tensor/plain_ops.h"
@@ -16,6 +17,8 @@ namespace {
 
 // A tensor that goes to a module on DTensors and back costs about as much as some ops on DTensors do.
 constexpr int64_t kOpsForOneExit = 4;
+// That are told apart.
+constexpr size_t kReasons = 100;
 
 }  // namespace
 
@@ -66,6 +69,7 @@ std::string Sites::changed(const Site& site, const nn::Tensors& inputs) const {
   if (site.next >= site.calls.size()) return concat(site.path, " is called once more");
   const auto& seen = *site.calls[site.next];
   if (seen.graphs.empty() && log_ == nullptr) return concat(site.path, " has not been tried so");
+  if (auto rules = rules_; rules_changed(rules)) return "users' rules are others";
   if (inputs.size() != seen.given_inside.size()) return concat(site.path, " has ", inputs.size(), " inputs");
   if (seen.grad_mode != at::GradMode::is_enabled())
     return concat(site.path, " is called in another grad mode");
@@ -85,15 +89,16 @@ std::string Sites::changed(const Site& site, const nn::Tensors& inputs) const {
 }
 
 at::Tensor Sites::run_static(Site& site, nn::Tensors inputs, const Forward& forward) {
-  const bool is_recorded = log_ == nullptr && current_context()->timeline != nullptr;
+  const bool is_recorded = log_ == nullptr && context_->timeline != nullptr;
   if (!site.is_local || eager_depth_ > 0 || is_recorded) {
     ++site.next;
     return forward(std::move(inputs));
   }
   if (const auto why = changed(site, inputs); !why.empty()) {
-    LOCKSTEP_CHECK(options_.on_change != OnChange::kError, "[static_eager] ", why,
+    LOCKSTEP_CHECK(options_.on_change != OnChange::kError || log_ != nullptr, "[static_eager] ", why,
                    "; record the step again, or let on_change be OnChange::kEager");
-    ++eager_calls[why];
+    if (log_ != nullptr) site.demote(why);  // unlike without a record
+    ++eager_calls[eager_calls.size() < kReasons ? why : "something else"];
     ++eager_depth_;
     const auto ended = c10::make_scope_exit([&] { --eager_depth_; });
     ++site.next;
@@ -185,6 +190,8 @@ at::Tensor Sites::run_within(Site& site, SeenCall& seen, const nn::Tensors& inpu
 // A module that runs on DTensors, within one that does not. There is one hosted rank.
 at::Tensor Sites::leave_region(Site& site, const nn::Tensors& inputs, const Forward& forward) {
   const auto& seen = next_call(site);
+  LOCKSTEP_CHECK(seen.result.comm != nullptr && seen.result.comm->ranks.size() == 1, "[static_eager] ",
+                 site.path, " is called from where each of several ranks runs by itself");
   const auto first = next_node();
   auto region = std::exchange(region_, std::nullopt);
   const auto running = std::exchange(running_, std::nullopt);
@@ -205,7 +212,7 @@ at::Tensor Sites::leave_region(Site& site, const nn::Tensors& inputs, const Forw
     given.push_back(inputs[i].defined() ? leave({inputs[i]}, seen.given[i]) : at::Tensor());
   }
   const auto result = logged(nullptr, -1, given, forward);
-  const auto why = unlike(seen.result, result);
+  const auto why = result.defined() ? unlike(seen.result, result) : "is undefined";
   LOCKSTEP_CHECK(why.empty(), "[static_eager] the result of ", site.path, ": ", why,
                  "; record the step again");
   return enter({result}, {seen.result})[0][0];

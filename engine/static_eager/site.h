@@ -26,6 +26,7 @@ struct SeenCall {
 
 struct Site {
   nn::Module* module;
+  std::weak_ptr<nn::Module*> life;
   std::string path;
   // Whether its forward() runs on what each rank has; if not, why.
   bool is_local = true;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "engine/ops/rules/table.h"
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/plain_ops.h"
 #include "engine/tensor/timeline_log.h"
@@ -46,8 +47,10 @@ class ToldOfNodes {
 }  // namespace
 
 Sites::Sites(nn::Module& model, const StaticEagerOptions& options) : options_(options) {
+  rules_changed(rules_);
   for (const auto& [path, module] : model.named_modules()) {
-    auto& site = sites_.emplace_back(Site{.module = module, .path = path, .hooks = module->hook_count()});
+    auto& site = sites_.emplace_back(
+        Site{.module = module, .life = module->life(), .path = path, .hooks = module->hook_count()});
     by_module_[module] = &site;
     module->run_by([this, &site](nn::Tensors inputs,
                                  const Forward& forward) { return call(site, std::move(inputs), forward); },
@@ -58,7 +61,8 @@ Sites::Sites(nn::Module& model, const StaticEagerOptions& options) : options_(op
 }
 
 Sites::~Sites() {
-  for (auto& site : sites_) site.module->run_by(nullptr, nullptr);
+  for (auto& site : sites_)
+    if (!site.life.expired()) site.module->run_by(nullptr, nullptr);
 }
 
 void Sites::run(const std::function<void()>& step, Watch watch, StepLog& log, const ContextPtr& context) {
@@ -69,11 +73,14 @@ void Sites::run(const std::function<void()>& step, Watch watch, StepLog& log, co
   });
   watch_ = watch;
   log_ = &log;
+  context_ = context;
   failed_ = nullptr;
   ViewSizes sizes;
   turn_ = &sizes.turn;
+  for (auto& site : sites_) site.next = 0;
   const ToldOfNodes nodes(log);
-  const Within timeline(context, &Context::timeline, &log.timeline);
+  // Ends are those of a program of which nothing is recorded.
+  const Within timeline(context, &Context::timeline, watch == Watch::kEnds ? nullptr : &log.timeline);
   if (watch != Watch::kStatic) return step();
   const PlainOps plain([this](const auto& op, auto args) { begins(op, args); },
                        [this](const auto&, auto results) { ends(results); });

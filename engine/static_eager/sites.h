@@ -79,9 +79,11 @@ class Sites {
   std::map<const nn::Module*, Site*> by_module_;
   Watch watch_ = Watch::kStatic;
   StepLog* log_ = nullptr;  // null: none is kept
+  ContextPtr context_;      // of the last run
   Site* failed_ = nullptr;  // innermost
   std::optional<Region> region_;
   std::optional<Running> running_;
+  uint64_t rules_ = 0;               // of users, as the step was seen
   int64_t eager_depth_ = 0;          // calls of which something had changed
   ViewSizes::Turn* turn_ = nullptr;  // of the ViewSizes that is alive
   std::string plain_;                // the op that has begun

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <unordered_map>
 
 #include "engine/static_eager/implicit_rows.h"
@@ -16,17 +17,22 @@
 namespace lockstep {
 namespace {
 
-// While alive, each run begins with the random state of the first one and without gradients; afterwards both
-// are what they were.
+// While alive, each run begins with the random state and the buffers of the first one, and without gradients;
+// afterwards all are what they were.
 class FromTheStart {
  public:
   FromTheStart(nn::Module& model, ContextPtr context)
-      : parameters_(model.parameters()), context_(std::move(context)), generator_(context_->generator) {
+      : parameters_(model.parameters()),
+        context_(std::move(context)),
+        generator_(context_->generator),
+        plain_state_(plain_.get_state()) {
     for (const auto& parameter : parameters_) gradients_.push_back(parameter.grad());
-    again();
+    const at::NoGradGuard values;
+    for (const auto& [path, buffer] : model.named_buffers()) buffers_.emplace_back(buffer, buffer.clone());
+    for (auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
   }
   ~FromTheStart() {
-    context_->generator = generator_;
+    again();
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients_[i];
   }
   FromTheStart(const FromTheStart&) = delete;
@@ -34,48 +40,78 @@ class FromTheStart {
 
   void again() {
     context_->generator = generator_;
+    plain_.set_state(plain_state_);
+    const at::NoGradGuard values;
+    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
     for (auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
   }
 
  private:
   std::vector<at::Tensor> parameters_, gradients_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
   ContextPtr context_;
   Generator generator_;
+  at::Generator plain_ = at::detail::getDefaultCPUGenerator();
+  at::Tensor plain_state_;
 };
 
+// That of all parameters.
 CommPtr comm_of_model(const nn::Module& model) {
-  for (const auto& parameter : model.parameters())
-    if (const auto* impl = dtensor_impl(parameter)) {
-      const auto type = impl->spec()->mesh().device_type();
-      LOCKSTEP_CHECK(type == c10::kCPU, "[static_eager] the model is on ", type,
-                     ", and what runs statically is compared op by op on the CPU alone; run it eagerly");
-      return impl->comm();
-    }
-  throw Error("[static_eager] the model has no parameter that is a DTensor; parallelize it first");
-}
-
-// What each site does, by the log of an eager step, and which of them do what plain ops cannot. What moves on
-// the way back may be a gradient that has left the module.
-void demote_by(const StepLog& eager) {
-  for (size_t i = 0; i < eager.timeline.size(); ++i)
-    if (auto* site = eager.of_entry(i); site != nullptr) {
-      ++site->ops;
-      const auto& entry = eager.timeline[i];
-      if (entry.op == "lockstep::redistribute" && eager.forward_of(i) == nullptr) continue;
-      if (auto why = unlike_plain(entry); !why.empty()) site->demote(std::move(why));
-    }
+  CommPtr comm;
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    const auto* impl = dtensor_impl(parameter);
+    LOCKSTEP_CHECK(impl != nullptr, "[static_eager] the parameter '", path,
+                   "' is no DTensor; parallelize the model first");
+    if (comm == nullptr) comm = impl->comm();
+    LOCKSTEP_CHECK(impl->comm()->mesh == comm->mesh && impl->comm()->ranks == comm->ranks &&
+                       impl->comm()->world == comm->world,
+                   "[static_eager] the parameter '", path, "' is on mesh ", impl->comm()->mesh,
+                   ", and others are on ", comm->mesh, "; run each part statically by itself");
+  }
+  LOCKSTEP_CHECK(comm != nullptr, "[static_eager] the model has no parameters; run it eagerly");
+  const auto type = comm->mesh.device_type();
+  LOCKSTEP_CHECK(type == c10::kCPU, "[static_eager] the model is on ", type,
+                 ", and what runs statically is compared op by op on the CPU alone; run it eagerly");
+  return comm;
 }
 
 bool is_around(const Site& outer, const Site& inner) {
   return &outer == &inner || outer.path.empty() || inner.path.starts_with(outer.path + ".");
 }
 
+// What each site does, by the log of an eager step, and which of them do what plain ops cannot. What moves on
+// the way back may be a gradient that has left the module.
+void demote_by(const StepLog& eager, std::deque<Site>& sites, const DeviceMesh& mesh) {
+  for (size_t i = 0; i < eager.timeline.size(); ++i) {
+    auto* site = eager.of_entry(i);
+    if (site == nullptr) continue;
+    ++site->ops;
+    const auto& entry = eager.timeline[i];
+    const bool is_backward = eager.forward_of(i) == nullptr;
+    if (!is_on(entry, mesh)) site->demote(concat(entry.op, " is on another mesh"));
+    if (entry.op == "lockstep::redistribute" && is_backward) continue;
+    if (auto why = unlike_plain(entry); !why.empty()) site->demote(std::move(why));
+    if (!is_backward || !adds_nothing(entry)) continue;
+    for (auto& outer : sites)
+      if (is_around(outer, *site)) outer.demote("adds up gradients of which one is zero, in an order unseen");
+  }
+}
+
+// And with it those that stand where it stands in other layers, which are likely to do the same.
+void demote_alike(std::deque<Site>& sites, const Site& site, const std::string& why) {
+  static const std::regex kNumber("(^|\\.)\\d+");
+  const auto place = [](const Site& s) { return std::regex_replace(s.path, kNumber, "$1#"); };
+  for (auto& other : sites)
+    if (place(other) == place(site)) other.demote(why);
+}
+
 // The innermost that is local of this one and those around it. @returns false: there is none
 bool demote_around(std::deque<Site>& sites, const Site& inner, const std::string& why) {
   const auto found = std::find_if(sites.rbegin(), sites.rend(),
                                   [&](const Site& site) { return site.is_local && is_around(site, inner); });
-  if (found != sites.rend()) found->demote(why);
-  return found != sites.rend();
+  if (found == sites.rend()) return false;
+  demote_alike(sites, *found, why);
+  return true;
 }
 
 // Whose region it is that this one is in; null: it is in none.
@@ -96,6 +132,8 @@ class Open {
         if (const auto& entry = eager.timeline[i]; !moves_nothing(entry))
           ranks_[r].emplace(text(entry, r), i);
   }
+  // What is to be done by both.
+  bool counts(const TimelineEntry& entry) const { return !moves_nothing(entry) && is_on(entry, comm_.mesh); }
   // @returns false: it was not done
   bool close(const PlainOp& op) { return close(ranks_[as_size(op.rank)], op.text); }
   bool close(const TimelineEntry& entry) {
@@ -134,19 +172,23 @@ void demote_by(const StepLog& eager, const StepLog& trial, std::deque<Site>& sit
   Open open(eager, comm);
   bool other = false;
   for (const auto& entry : trial.timeline)
-    if (!moves_nothing(entry)) other |= !open.close(entry);
+    if (open.counts(entry)) other |= !open.close(entry);
   for (const auto& op : trial.plain)
     if (op.rank >= 0 && !open.close(op)) {
-      op.site->demote(concat(op.text.substr(0, op.text.find(' ')), " does otherwise on plain tensors"));
-      return;
+      const auto name = op.text.substr(0, op.text.find(' '));
+      return demote_alike(sites, *op.site, concat(name, " does otherwise on plain tensors"));
     }
   const auto left = open.first();
   if (left)
     if (auto* root = root_of(sites, eager.of_entry(*left)); root != nullptr) {
-      root->demote(concat(eager.timeline[*left].op, " is not done on plain tensors"));
-      return;
+      const auto& name = eager.timeline[*left].op;
+      return demote_alike(sites, *root, concat(name, " is not done on plain tensors"));
     }
   if (!left && !other) return;
+  const bool any = std::any_of(sites.begin(), sites.end(), [](const Site& site) { return site.is_local; });
+  LOCKSTEP_CHECK(any, "[static_eager] the step does something else when it is run again",
+                 left ? concat(": not ", eager.timeline[*left].op) : "",
+                 "; a step resets what it adds to, and reads and draws the same each time");
   for (auto& site : sites) site.demote("the step is another when it is run again");
 }
 
@@ -174,14 +216,18 @@ class StaticEager::Model {
     FromTheStart from(model, comm->context);
     StepLog eager;
     sites.run(step, Watch::kOps, eager, comm->context);
-    demote_by(eager);
+    const auto is_root = [this](const Stretch& s) { return s.site == &sites.all().front(); };
+    LOCKSTEP_CHECK(std::any_of(eager.stretches.begin(), eager.stretches.end(), is_root),
+                   "[static_eager] the step does not call the model; call it, not what is within it");
+    demote_by(eager, sites.all(), comm->mesh);
     plan = implicit_rows(eager, comments);
     from.again();
     StepLog unused;
     sites.run(step, Watch::kEnds, unused, comm->context);
-    for (auto before = agreed(sites.all(), *comm);; before = agreed(sites.all(), *comm)) {
+    while (true) {
       from.again();
       sites.find_regions(comm->ranks.size());
+      const auto before = agreed(sites.all(), *comm);
       try_it(step, eager, *comm);
       if (agreed(sites.all(), *comm) == before) break;
     }

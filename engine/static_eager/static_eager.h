@@ -35,7 +35,8 @@ struct StaticPart {
 };
 
 // While alive, the model's forward and backward passes run statically, wherever that is what they are. Law:
-// with the bits of eager mode, or an Error.
+// with the bits of eager mode, or an Error; but where forward() runs other constants than those seen, as the
+// dim of a softmax, or other ops without a gradient, which `every_op` alone sees.
 //
 // What a module computes itself runs on plain tensors where each op of it, forward and backward, has been
 // seen to do on them, op for op and bit for bit, what it does on DTensors: with no redistribution that nobody
@@ -45,15 +46,17 @@ struct StaticPart {
 //
 // While a timeline records, everything runs eagerly.
 //
-// Seen after a call, not before: other ops of the same shapes. Not seen without `every_op`: other constants,
-// as the dim of a softmax, and ops that have no gradient. Then the step ends in an Error, and nothing is to
-// be kept of it.
+// Other ops of the same shapes are seen after a call, not before: nothing is to be kept of that step. What
+// forward() leaves elsewhere than in its result is, in a static call, what the last hosted rank has.
 class StaticEager {
  public:
   // Runs `step` several times, from the same random state, and leaves gradients and random state as they
   // were: eagerly, and until what runs on plain tensors is what ran eagerly.
-  // @param step forward and backward passes of the model on DTensors, without updates
-  // Throws Error where the model is not on the CPU, and what `step` throws.
+  // @param step forward and backward passes of the model on DTensors, without updates. What it adds to, but
+  // for gradients of parameters, it resets; no gradients are being accumulated, or not reduced yet
+  // Throws Error where the model is not on the CPU, or the step is another when it is run again; and what
+  // `step` throws.
+  // @pre the model outlives it, or is not called any more
   StaticEager(nn::Module& model, const std::function<void()>& step, const StaticEagerOptions& options = {});
   ~StaticEager();
   StaticEager(const StaticEager&) = delete;

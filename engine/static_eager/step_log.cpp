@@ -126,6 +126,28 @@ std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
   return all;
 }
 
+// Of how many elements the smallest part on any rank is.
+static int64_t least_part(const Spec& spec) {
+  int64_t least = spec.numel();
+  for (int64_t p = 0; p < spec.mesh().size(); ++p)
+    least = std::min(least, c10::multiply_integers(local_shape(spec, p)));
+  return least;
+}
+
+bool adds_nothing(const TimelineEntry& entry) {
+  if (!entry.op.starts_with("aten::add") || entry.outputs.empty()) return false;
+  const auto is_result = [&](const TensorRecord& input) {
+    return !input.digests.empty() && input.spec->numel() > 1 && input.digests == entry.outputs[0].digests;
+  };
+  return std::any_of(entry.inputs.begin(), entry.inputs.end(), is_result);
+}
+
+bool is_on(const TimelineEntry& entry, const DeviceMesh& mesh) {
+  const auto is_there = [&](const TensorRecord& t) { return t.spec == nullptr || t.spec->mesh() == mesh; };
+  return std::all_of(entry.inputs.begin(), entry.inputs.end(), is_there) &&
+         std::all_of(entry.outputs.begin(), entry.outputs.end(), is_there);
+}
+
 bool moves_nothing(const TimelineEntry& entry) {
   if (entry.op != "lockstep::redistribute") return false;
   const auto &from = *entry.inputs[0].spec, &to = *entry.outputs[0].spec;
@@ -146,6 +168,12 @@ std::string unlike_plain(const TimelineEntry& entry) {
                 {local::stock, local::as_one_of_many, local::view, local::squeeze, local::as_view,
                  local::sized, local::sized_as_input, local::sized_and_strided, local::sized_filled,
                  local::filled, local::unless_empty, local::reduction, local::contraction});
+  // What a rank has nothing of, or one element, kernels take otherwise, or not at all.
+  const int64_t least = run_of(handle_of(entry)) == local::as_one_of_many ? 2 : 1;
+  for (const auto* records : {&entry.inputs, &entry.outputs})
+    for (const auto& record : *records)
+      if (record.spec != nullptr && record.spec->numel() >= least && least_part(*record.spec) < least)
+        return concat(entry.op, " meets a rank that has next to nothing");
   const auto is_whole_row = [](const TensorRecord& t) { return t.spec == nullptr || !is_flat(*t.spec); };
   const bool flat = !std::all_of(entry.inputs.begin(), entry.inputs.end(), is_whole_row) ||
                     !std::all_of(entry.outputs.begin(), entry.outputs.end(), is_whole_row);

@@ -60,6 +60,10 @@ std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results);
 
 // Whether it is a redistribution along mesh dimensions of one rank alone, which plain tensors need not do.
 bool moves_nothing(const TimelineEntry& entry);
+// Whether a sum is one of its terms, so that it does not show in which order terms were added up.
+bool adds_nothing(const TimelineEntry& entry);
+// Whether all its tensors are on this mesh.
+bool is_on(const TimelineEntry& entry, const DeviceMesh& mesh);
 // Whether an op ran on each rank as libtorch's own does on plain tensors. If not, why.
 std::string unlike_plain(const TimelineEntry& entry);
 

@@ -145,7 +145,12 @@ Ran run_statically(const WorldPtr& world, const Parallelizing& p, const Parallel
   const auto model = model_of(p);
   parallelize(*model, mesh, p.plan, {.in_buffers = false, .bucket_bytes = p.bucket});
   const auto x = parameter(distribute_tensor(p.x().to(p.mesh.device_type()), mesh, p.cut, {}, std::nullopt));
-  const StaticEager statically(*model, [&] { pass(*model, x, true); }, {OnChange::kError, p.seed % 2 == 0});
+  const StaticEager statically(*model,
+                               [&] {
+                                 x.mutable_grad().reset();
+                                 pass(*model, x, true);
+                               },
+                               {OnChange::kError, p.seed % 2 == 0});
   if (fault.seen != nullptr) fault.seen(*model);
   ran.ends = ends_of(*model, x, train(*model, x, p, fault));
   return ran;
