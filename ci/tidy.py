@@ -35,6 +35,8 @@ engine/nn: engine/values engine/stream engine/tensor
 engine/optim: engine/values engine/tensor
 engine/fsdp: engine/values engine/layout engine/world engine/move engine/tensor engine/nn
 engine/plan: engine/values engine/context engine/layout engine/world engine/tensor engine/nn engine/fsdp
+engine/static_eager: engine/values engine/lane engine/context engine/layout engine/move engine/ops engine/ops/rules
+    engine/tensor engine/nn engine/plan
 oracle/ownership: engine/values
 oracle/program: kernels/operators engine/values engine/lane engine/stream oracle/ownership
 oracle/plain: engine/values engine/stream oracle/ownership oracle/program

@@ -48,7 +48,32 @@ at::Tensor Module::call(Tensors inputs) {
     for (const auto& [name, tensor] : *own)
       LOCKSTEP_CHECK(!tensor.is_meta(), "[nn] '", name, "' of shape ", tensor.sizes(),
                      " has no values yet; call reset_parameters, or materialize, before the model");
-  return call_within(around_.size(), std::move(inputs));
+  if (call_by_ == nullptr) return call_within(around_.size(), std::move(inputs));
+  return call_by_(std::move(inputs),
+                  [this](Tensors given) { return call_within(around_.size(), std::move(given)); });
+}
+
+at::Tensor Module::call_forward(const Tensors& inputs) {
+  if (forward_by_ == nullptr) return forward(inputs);
+  return forward_by_(inputs, [this](const Tensors& given) { return forward(given); });
+}
+
+size_t Module::hook_count() const {
+  return pre_hooks_.size() + hooks_.size() + backward_pre_hooks_.size() + backward_hooks_.size() +
+         around_.size();
+}
+
+std::vector<Module*> Module::children() const {
+  std::vector<Module*> all;
+  for (const auto& [name, module] : children_) all.push_back(module.get());
+  return all;
+}
+
+std::vector<at::Tensor*> Module::own_tensors() {
+  std::vector<at::Tensor*> own;
+  for (auto* named : {&parameters_, &buffers_})
+    for (auto& [name, tensor] : *named) own.push_back(&tensor);
+  return own;
 }
 
 void Module::call_around(Around around, std::string what, bool outermost) {
@@ -99,7 +124,7 @@ at::Tensor Module::call_with_hooks(Tensors inputs) {
     inputs =
         at_boundary(std::move(inputs), [backward](Tensors& gradients) { backward->on_inputs(gradients); });
   }
-  auto output = forward(inputs);
+  auto output = call_forward(inputs);
   const auto hooks = hooks_;
   for (const auto& hook : hooks) hook.call(*this, inputs, output);
   if (backward == nullptr) return output;

@@ -67,6 +67,18 @@ class Module {
   // Each call goes through `around`, which calls `forward` once; the last one set is the outermost, but for
   // those that are to be `outermost` whenever they are set.
   void call_around(Around around, std::string what = "", bool outermost = false);
+  // What stands around a call and all that is around it, and around forward() alone, where the hooks have
+  // been; empty: nothing. There is one of each, of whoever runs the module in another way (static_eager.h).
+  void run_by(Around call, Around forward) {
+    call_by_ = std::move(call);
+    forward_by_ = std::move(forward);
+  }
+  // How many hooks there are, of all kinds, and what stands around its calls.
+  size_t hook_count() const;
+  // Own parameters, then own buffers, where they stand.
+  std::vector<at::Tensor*> own_tensors();
+  // Those that this one calls, in order of registration.
+  std::vector<Module*> children() const;
   // What this module and those below it do beside their forwards: a row each, of a module in the order in
   // which they are called. A plan, fully_shard and checkpoint say here what they have done to a model.
   struct HookRow {
@@ -151,6 +163,7 @@ class Module {
   template <class T>
   T& at_path(Named<T> Module::*own, const char* kind, std::string_view path);
   at::Tensor call_within(size_t around, Tensors inputs);
+  at::Tensor call_forward(const Tensors& inputs);
   at::Tensor call_with_hooks(Tensors inputs);
   template <class F>
   struct Registered {
@@ -175,6 +188,7 @@ class Module {
   Hooks<BackwardPreHook> backward_pre_hooks_;
   Hooks<BackwardHook> backward_hooks_;
   std::vector<std::pair<Around, std::string>> around_;
+  Around call_by_, forward_by_;
   ptrdiff_t outermost_ = 0;  // how many, at the end
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   std::shared_ptr<Module*> alive_ = std::make_shared<Module*>(this);  // for backward passes that come later

@@ -8,6 +8,7 @@
 #include "engine/tensor/gradients.h"
 #include "engine/tensor/init.h"
 #include "engine/tensor/op_inputs.h"
+#include "engine/tensor/plain_ops.h"
 #include "engine/tensor/run.h"
 #include "engine/tensor/timeline_log.h"
 #include "engine/tensor/zeros.h"
@@ -118,7 +119,8 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   }
   const size_t n = op.schema().arguments().size();
   auto call = parse(op, resolved, at::ArrayRef<c10::IValue>(stack->data() + stack->size() - n, n));
-  if (call.comm == nullptr) return run_without_dtensors(op, call, *stack);
+  if (call.comm == nullptr)
+    return PlainOps::tell(op, *stack, [&] { run_without_dtensors(op, call, *stack); });
   if (const auto& its = call.comm->context; its != current_context()) {
     const ContextScope scope(its);
     return dispatch(op, keys, stack);

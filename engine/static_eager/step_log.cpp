@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/static_eager/step_log.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+
+#include "engine/lane/numerics.h"
+#include "engine/layout/layout.h"
+#include "engine/ops/resolve.h"
+#include "engine/values/digest.h"
+#include "engine/values/error.h"
+#include "engine/values/ragged.h"
+
+namespace lockstep {
+namespace {
+
+std::string text(const Digest& digest) {
+  return concat(" ", digest.lo, ".", digest.hi);
+}
+
+// What libtorch does in place on one side it may do out of place on the other.
+std::string without_place(std::string op) {
+  const auto dot = op.find('.');
+  const auto end = dot == std::string::npos ? op.size() : dot;
+  if (end > 0 && op[end - 1] == '_') op.erase(end - 1, 1);
+  return op;
+}
+
+LocalRun run_of(const c10::OperatorHandle& op) {
+  const auto* entry = resolve(op).entry;
+  return entry == nullptr ? nullptr : entry->run[entered_lane()];
+}
+
+bool is_any_of(LocalRun run, std::initializer_list<LocalRun> all) {
+  return std::find(all.begin(), all.end(), run) != all.end();
+}
+
+bool is_given_own_sizes(const c10::OperatorHandle& op) {
+  return is_any_of(run_of(op), {local::sized, local::sized_as_input, local::sized_and_strided,
+                                local::sized_filled, local::as_view});
+}
+
+// Tensors are told by what they hold, and what is not there by nobody.
+bool is_constant(const c10::IValue& value) {
+  if (value.isNone() || value.isTensor() || value.isTensorList()) return false;
+  return !value.isList() || value.isIntList() || value.isDoubleList() || value.isBoolList();
+}
+
+bool is_wide(const TensorRecord& record, int64_t position) {
+  return !record.digests.empty() && c10::multiply_integers(local_shape(*record.spec, position)) != 1;
+}
+
+}  // namespace
+
+const Stretch* StepLog::of_node(uint64_t node) const {
+  const auto innermost = std::find_if(stretches.begin(), stretches.end(), [&](const Stretch& s) {
+    return s.first_node <= node && node < s.last_node;
+  });
+  return innermost == stretches.end() ? nullptr : &*innermost;
+}
+
+uint64_t StepLog::node_of(size_t entry) const {
+  const auto after = std::upper_bound(nodes.begin(), nodes.end(), entry,
+                                      [](size_t e, const auto& node) { return e < node.first; });
+  return after == nodes.begin() ? kForward : std::prev(after)->second;
+}
+
+const Stretch* StepLog::forward_of(size_t entry) const {
+  if (node_of(entry) != kForward) return nullptr;
+  const auto innermost = std::find_if(stretches.begin(), stretches.end(), [&](const Stretch& s) {
+    return s.first_entry <= entry && entry < s.last_entry;
+  });
+  return innermost == stretches.end() ? nullptr : &*innermost;
+}
+
+Site* StepLog::of_entry(size_t entry) const {
+  const auto node = node_of(entry);
+  const auto* stretch = node == kForward ? forward_of(entry) : of_node(node);
+  return stretch == nullptr ? nullptr : stretch->site;
+}
+
+c10::OperatorHandle handle_of(const TimelineEntry& entry) {
+  const auto dot = entry.op.find('.');
+  const auto found = c10::Dispatcher::singleton().findSchema(
+      {entry.op.substr(0, dot), dot == std::string::npos ? "" : entry.op.substr(dot + 1)});
+  if (!found) throw Broken(concat("[static_eager] there is no op ", entry.op));
+  return *found;
+}
+
+std::string text_of_constants(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args) {
+  auto all = without_place(concat(op.operator_name()));
+  if (is_given_own_sizes(op)) return all;
+  for (const auto& value : args)
+    if (is_constant(value)) all += concat(" ", value);
+  return all;
+}
+
+std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results) {
+  std::string all = are_results ? " ->" : "";
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && (are_results || tensor.numel() != 1)) all += text(digest(tensor));
+  };
+  for (const auto& value : values) {
+    if (value.isTensor()) add(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& tensor : value.toTensorList()) add(tensor);
+    if (value.isOptionalTensorList())
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList())
+        if (tensor) add(*tensor);
+  }
+  return all;
+}
+
+std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
+  if (!entry.op.starts_with("aten::")) return concat(entry.op, " ", entry.implicit);
+  std::vector<c10::IValue> constants;
+  for (size_t i = 0; i < entry.args.size(); ++i)
+    if (entry.tensors_per_arg[i] < 0) constants.push_back(entry.args[i]);
+  auto all = text_of_constants(handle_of(entry), constants);
+  for (const auto& input : entry.inputs)
+    if (is_wide(input, position)) all += text(input.digests[rank]);
+  all += " ->";
+  for (const auto& output : entry.outputs)
+    if (!output.digests.empty()) all += text(output.digests[rank]);
+  return all;
+}
+
+std::string unlike_plain(const TimelineEntry& entry) {
+  if (entry.implicit) return "moves what an op reads";
+  if (!entry.op.starts_with("aten::")) return concat("calls ", entry.op);
+  if (entry.random_offset) return concat(entry.op, " draws");
+  if (entry.outputs.empty()) return concat(entry.op, " reads a value");
+  const bool runs_as_it_is =
+      is_any_of(run_of(handle_of(entry)),
+                {local::stock, local::as_one_of_many, local::view, local::squeeze, local::as_view, local::sized,
+                 local::sized_as_input, local::sized_and_strided, local::sized_filled, local::filled,
+                 local::unless_empty, local::reduction, local::contraction});
+  const auto is_whole_row = [](const TensorRecord& t) { return t.spec == nullptr || !is_flat(*t.spec); };
+  const bool flat = !std::all_of(entry.inputs.begin(), entry.inputs.end(), is_whole_row) ||
+                    !std::all_of(entry.outputs.begin(), entry.outputs.end(), is_whole_row);
+  if (!runs_as_it_is || flat) return concat(entry.op, " runs otherwise on a part");
+  return "";
+}
+
+}  // namespace lockstep
