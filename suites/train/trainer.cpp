@@ -231,6 +231,10 @@ Trainer::Result Trainer::step(const Batch& batch) {
   return {loss.detach(), norm};
 }
 
+std::unique_ptr<StaticEager> Trainer::static_passes(const Batch& batch) {
+  return std::make_unique<StaticEager>(*model_, [&] { (*model_)(batch.tokens, batch.targets).backward(); });
+}
+
 std::vector<int32_t> Trainer::choices() const {
   std::vector<int32_t> all;
   if (!options_.keeps_choices) return all;

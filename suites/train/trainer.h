@@ -2,10 +2,12 @@
 // One model in training: what a step computes, and all that a step reads, so that any step can be run again
 // elsewhere.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/static_eager/static_eager.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "oracle/plain/hosted_source.h"
@@ -51,6 +53,9 @@ class Trainer {
   };
   // Forward, backward, clipping, update.
   Result step(const Batch& batch);
+  // While what is returned lives, forward and backward passes run statically, as they have on such a batch.
+  // On a mesh alone. Throws Error. @pre init() or load() was called
+  std::unique_ptr<StaticEager> static_passes(const Batch& batch);
   // The loss in evaluation: nothing is dropped, nothing changes.
   at::Tensor evaluate(const Batch& batch);
 
