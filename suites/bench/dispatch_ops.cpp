@@ -71,7 +71,7 @@ const std::vector<Op>& dispatch_ops() {
       {"equal",
        "equal",
        {kRows, kRows},
-       [](const Tensors& x) { return Tensors{at::scalar_tensor(at::equal(x[0], x[1]), at::kBool)}; },
+       [](const Tensors& x) { return at::equal(x[0], x[1]) ? Tensors{x[0]} : Tensors(); },
        kNotStatic},
       {"nonzero",
        "nonzero",
