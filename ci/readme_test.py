@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """From rows in a store to the text of the README."""
-import json, pathlib, sqlite3, struct, tempfile, unittest
+import json, pathlib, re, sqlite3, struct, tempfile, unittest
 import dispatch_numbers, readme, training_numbers, training_turns, zoo_numbers
 from testing_store import insert, insert_run, new_store
 
@@ -263,6 +263,16 @@ class Numbers(unittest.TestCase):
                       dispatch_numbers.section(part, readme.table))
         row["cached"] = 7.8
         self.assertIn("| 0.780; 1.30 | at most 0.05, or 1.3 | yes |", dispatch_numbers.section(part, readme.table))
+
+    def test_dispatch_has_the_ops_that_are_measured(self):
+        """Catches: an op that is measured and not shown, a reason against a static op that there is none for."""
+        source = (pathlib.Path(__file__).parents[1] / "suites/bench/dispatch_ops.cpp").read_text()
+        measured = re.split(r'^      \{"(\w+)"', source[:source.index("return all;")], flags=re.M)[1:]
+        entries = dict(zip(measured[::2], measured[1::2]))
+        self.assertEqual(sorted(entries), sorted(dispatch_numbers.OPS))
+        self.assertEqual({op for op, entry in entries.items() if "kNotStatic" in entry},
+                         set(dispatch_numbers.NOT_STATIC))
+        self.assertEqual({op for op, entry in entries.items() if "nullptr" in entry}, set(dispatch_numbers.NO_BARE))
 
     def test_dispatch_without_valgrind_or_a_rung(self):
         """Catches: a table without a reason where nothing was counted, a rung that is gone and passes for N/A."""

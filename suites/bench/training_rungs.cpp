@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "engine/static_eager/static_eager.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
 #include "suites/bench/measure.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/static_eager/static_eager.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/static_eager/static_eager.h"
 #include "engine/stream/random_source.h"
 #include "engine/tensor/dtensor.h"
 #include "oracle/plain/hosted_source.h"
@@ -17,6 +16,10 @@
 #include "suites/train/plain_unit.h"
 #include "suites/train/text.h"
 #include "suites/train/train.h"
+
+namespace lockstep {
+class StaticEager;
+}
 
 namespace lockstep::suites {
 
