@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 TURNS = 9
+SHAPES_MISSED = 32
 R, S0, S1 = Replicate(), Shard(0), Shard(1)
 
 
@@ -50,7 +51,7 @@ def foreach_mul(x):
     return x
 
 
-# name: (placement of each input, the op), as in suites/bench/dispatch.cpp.
+# name: (placement of each input, the op), as in suites/bench/dispatch_ops.cpp.
 OPS = {
     "add": ([S0, S0], lambda x: [torch.add(x[0], x[1])]),
     "mm": ([S0, R], lambda x: [torch.mm(x[0], x[1])]),
@@ -59,11 +60,31 @@ OPS = {
     "transpose": ([S0], lambda x: [x[0].transpose(0, 1)]),
     "mul_": ([S0], lambda x: [x[0].mul_(-1)]),
     "_foreach_mul_": ([S0] * 4, foreach_mul),
-}
+    "add_out": ([S0] * 3, lambda x: [torch.add(x[0], x[1], out=x[2])]),
+    "mul": ([S0, S0], lambda x: [torch.mul(x[0], x[1])]),
+    "relu": ([S0], lambda x: [torch.relu(x[0])]),
+    "softmax": ([S0], lambda x: [torch.softmax(x[0], -1)]),
+    "embedding": ([R, S0], lambda x: [torch.nn.functional.embedding(x[1], x[0])]),
+    "view": ([S0], lambda x: [x[0].view(-1)]),
+    "equal": ([S0, S0], lambda x: [torch.tensor(torch.equal(x[0], x[1]))]),
+    "dropout": ([S0], lambda x: [torch.dropout(x[0], 0.5, True)]),
+}  # nonzero has no rule
 
 
 def ramp(rows, columns):
     return torch.arange(rows * columns, dtype=torch.float32).remainder(7).add(1).view(rows, columns)
+
+
+def operand(op, i, n):
+    whole = ramp(n, n)
+    return whole[:, 0].remainder(4).long() if (op, i) == ("embedding", 1) else whole
+
+
+def forget_decisions():
+    propagator = DTensor._op_dispatcher.sharding_propagator
+    propagator.propagate_op_sharding.cache_clear()
+    propagator._propagate_tensor_meta_cached.cache_clear()
+    torch._C._clear_DTensor_sharding_propagator_cache()
 
 
 class Dispatch:
@@ -72,18 +93,49 @@ class Dispatch:
     unit, better, area = "us", "less", "dispatch"
 
     def __init__(self, name):
-        placements, self.op = OPS[name]
+        self.name = name
+        self.distributed, self.plain = self.operands(16)
+
+    def operands(self, n):
+        """As DTensors, and plain ones."""
+        placements, self.op = OPS[self.name]
         mesh = world_of_one()
-        self.distributed = [DTensor.from_local(ramp(16, 16), mesh, [p], run_check=False) for p in placements]
-        self.plain = [ramp(16, 16) for _ in placements]
+        return ([DTensor.from_local(operand(self.name, i, n), mesh, [p], run_check=False)
+                 for i, p in enumerate(placements)], [operand(self.name, i, n) for i in range(len(placements))])
 
     def check(self):
-        mine = [t.to_local() for t in self.op(self.distributed)]
+        torch.manual_seed(0)
+        mine = [t.to_local() if isinstance(t, DTensor) else t for t in self.op(self.distributed)]
+        torch.manual_seed(0)
         if not all(torch.equal(a, b) for a, b in zip(mine, self.op(self.plain))):
             raise WrongBits("a result has other bits than the plain op's")
 
     def sample(self, seconds):
         return 1e6 * seconds_above(lambda: self.op(self.distributed), lambda: self.op(self.plain), seconds)
+
+
+class Missed(Dispatch):
+    """Each call meets a shape that it has not seen."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.warm = self.operands(4)[0]
+        self.shapes = [self.operands(8 + i) for i in range(SHAPES_MISSED)]
+
+    def sample(self, seconds):
+        spent, calls = 0.0, 0
+        while spent < seconds:
+            forget_decisions()
+            self.op(self.warm)  # what is known of the op itself is not what a new shape costs
+            start = time.thread_time()
+            for distributed, _ in self.shapes:
+                self.op(distributed)
+            middle = time.thread_time()
+            for _, plain in self.shapes:
+                self.op(plain)
+            spent += (middle - start) - (time.thread_time() - middle)
+            calls += len(self.shapes)
+        return 1e6 * spent / calls
 
 
 def world_of_one():
@@ -133,7 +185,8 @@ class SmallCases:
         return cases / spent
 
 
-BODIES = {f"dispatch {name}, cached, 1 rank": (Dispatch, name) for name in OPS}
+BODIES = {f"dispatch {name}, {how}, 1 rank": (kind, name)
+          for name in OPS for how, kind in (("cached", Dispatch), ("new shape", Missed))}
 BODIES["small cases, 4 ranks"] = (SmallCases, "")
 
 
@@ -151,7 +204,7 @@ def answer(line, made):
     try:
         if rest not in made:
             made.clear()  # one process group at a time
-            if kind is Dispatch and dist.is_initialized() and dist.get_world_size() != 1:
+            if kind is not SmallCases and dist.is_initialized() and dist.get_world_size() != 1:
                 dist.destroy_process_group()
             made[rest] = kind(name)
         if request == "check":

@@ -6,14 +6,15 @@ function of that file. What stands there was measured, or the check fails. ci/nu
 usage: readme.py runs RUN_DB RATE_DB | draws GRID_DB INIT_DB ALONE_DB | curves DB | peers DB | scale JSON |
                   hosted DB JSON | planner JSON | fsdp JSON | step WEAK_JSON STRONG_JSON |
                   mutants ENGINE_JSON JUDGE_JSON | worlds LOCAL_DB GLOO_DB |
-                  optimizers ADAMW_DB ADAMW_8BIT_DB MUON_DB | ablation JSON BENCH_DB | zoo LLAMA_DB MIXTRAL_DB GPT2_DB
+                  optimizers ADAMW_DB ADAMW_8BIT_DB MUON_DB | ablation JSON BENCH_DB | zoo LLAMA_DB MIXTRAL_DB GPT2_DB |
+                  dispatch TURNS_DB COUNTED_DB REDUCTIONS_DB | training BENCH_DB TURNS_JSON
                                     of a part: writes golden/numbers.json and README.md, the other parts stay
        readme.py render            writes README.md from golden/numbers.json; nothing is measured
        readme.py check             1 if the README is not what golden/numbers.json renders to"""
 import json, math, pathlib, re, sqlite3, sys
 from statistics import median
 from urllib.parse import quote
-import optimizer_numbers, zoo_numbers
+import dispatch_numbers, mutant_numbers, optimizer_numbers, training_numbers, zoo_numbers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
@@ -147,6 +148,14 @@ def measure_optimizers(adamw, adamw_8bit, muon):
 
 def measure_zoo(llama, mixtral, gpt2):
     return {"zoo": zoo_numbers.measure({"llama": Store(llama), "mixtral": Store(mixtral), "gpt2": Store(gpt2)})}
+
+
+def measure_dispatch(turns, counted, reductions):
+    return {"dispatch": dispatch_numbers.measure(Store(turns), Store(counted), Store(reductions))}
+
+
+def measure_training(bench, turns):
+    return {"training": training_numbers.measure(Store(bench), json.loads(pathlib.Path(turns).read_text()))}
 
 
 def measure_ablation(turns, bench):
@@ -398,34 +407,6 @@ def step_section(numbers):
     return text
 
 
-def mutants_table(of, what):
-    rows = [[line["of"], f"{line['mutants']:,}", f"{line['found']:,}", f"{line['tests']:,}",
-             f"{line['found'] / line['mutants']:.0%}" if line["mutants"] else "-", f"{line['later']:,}",
-             f"{line['equivalent']:,}", "-" if line["cases"] is None else f"{line['cases']:,.0f}",
-             "-" if line["ops"] is None else f"{line['ops']:g}",
-             f"{line['names it rightly']} of {line['names an op']}"] for line in of["lines"]]
-    tried = of["lines"][-1]["mutants"] + of["lines"][-1]["equivalent"]
-    commits = ", ".join(commit[:12] for commit in of["commits"])
-    head = ["class", "mutants", "found", "tests", "share", "more", "equivalent", "cases", "operators", "named"]
-    goals = [[goal, "yes" if met else "no"] for goal, met in of["goals"]]
-    return (f"{tried:,} of {of['woven']:,} slips in {what}, tried on {commits}.\n\n" + table(head, rows) + "\n"
-            + table(["promised of these mutants", "met"], goals) + "\n")
-
-
-def mutants_section(numbers):
-    if "mutants" not in numbers:
-        return ""
-    engine, judge = numbers["mutants"]["engine"], numbers["mutants"]["judge"]
-    return ("`ci/mutate run`: mutants found, each by itself, by the default plan without kept cases, of these, "
-            "\"tests\", by unit tests of what no Program can say, where its first cases did not find them; "
-            "\"more\" are found by 300,000 cases, \"equivalent\" do not count. Medians of the cases until found and of "
-            "the operators of the shrunk case; findings that name an operator, and those that name one which runs "
-            "what was changed ([ci/mutants](ci/mutants/README.md)).\n\n"
-            + mutants_table(engine, "the sources of engine and kernels")
-            + mutants_table(judge, "the oracle, its licence table and the comparison, found by the tests of the judge "
-                                   "or by planted faults"))
-
-
 def worlds_section(numbers):
     if "worlds" not in numbers:
         return ""
@@ -449,12 +430,14 @@ def ablation_section(numbers):
 def render(numbers):
     m = numbers["machine"]
     return (f"Measured by `ci/numbers` on {m['cores']} cores of {m['processor']} with libtorch {m['libtorch']}, commit "
-            f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers) + curve_section(numbers)
+            f"{m['commit'][:12]}.\n\n" + run_section(numbers) + peers_section(numbers)
+            + dispatch_numbers.section(numbers, table) + training_numbers.section(numbers, table)
+            + curve_section(numbers)
             + draws_section(numbers) + zoo_numbers.section(numbers, table) + optimizers_section(numbers)
             + ablation_section(numbers)
             + worlds_section(numbers) + scale_section(numbers) + hosted_section(numbers)
             + planner_section(numbers) + fsdp_section(numbers) + step_section(numbers)
-            + mutants_section(numbers))
+            + mutant_numbers.section(numbers, table))
 
 
 def replace_section(page, section):
@@ -469,7 +452,8 @@ def replace_section(page, section):
 PARTS = {"runs": measure_runs, "draws": measure_draws, "curves": measure_curves, "peers": measure_peers,
          "scale": measure_scale, "hosted": measure_hosted, "planner": measure_planner, "fsdp": measure_fsdp,
          "step": measure_step, "mutants": measure_mutants, "worlds": measure_worlds,
-         "optimizers": measure_optimizers, "ablation": measure_ablation, "zoo": measure_zoo}
+         "optimizers": measure_optimizers, "ablation": measure_ablation, "zoo": measure_zoo,
+         "dispatch": measure_dispatch, "training": measure_training}
 
 
 def main(command="", *stores):

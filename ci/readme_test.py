@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """From rows in a store to the text of the README."""
-import json, pathlib, sqlite3, struct, tempfile, unittest
-import readme, zoo_numbers
+import json, pathlib, re, sqlite3, struct, tempfile, unittest
+import dispatch_numbers, readme, training_numbers, training_turns, zoo_numbers
 from testing_store import insert, insert_run, new_store
 
 README = """a
@@ -205,6 +205,112 @@ class Numbers(unittest.TestCase):
         text = readme.ablation_section(readme.measure_ablation(self.path("turns"), self.path("ablation")))
         self.assertIn("| planning: tiles are cut, and gathered in each step | 40 ms, 25.0% | 40 ms, 25.0% | 65.4% "
                       "| 3.00 MB | 30 | 300 | 5.0 MB | 5.0 MB |", text)
+
+    def dispatch_stores(self):
+        """A microsecond for each rung, ten and a hundred for PyTorch's; two rounds."""
+        paths = [self.path(name) for name in ("turns", "counted", "reductions")]
+        turns, counted, reductions = map(new_store, paths)
+        run = insert_run(turns)
+        for op in dispatch_numbers.OPS:
+            at = {rung: ("candidate", 1 + i) for i, rung in enumerate(dispatch_numbers.RUNGS)}
+            at |= {"static": ("candidate", 0.05), "cached": ("candidate", 0.5)}
+            if op in dispatch_numbers.NOT_STATIC:
+                del at["static"]
+            if op in dispatch_numbers.NO_BARE:
+                del at["bare fallback"]
+            rows = [(rung, *of) for rung, of in at.items()]
+            if op not in dispatch_numbers.NO_RULE:
+                rows += [("cached", "baseline", 10), ("new shape", "baseline", 100)]
+            for rung, arm, value in rows:
+                for seq in (0, 1):
+                    self.sample(turns, run, f"dispatch {op}, {rung}, 1 rank", arm, value, seq)
+        run = insert_run(counted)
+        for op in dispatch_numbers.OPS:
+            self.sample(counted, run, f"dispatch {op}, cached, 1 rank: instructions", "", 1234)
+        run = insert_run(reductions)
+        for i, way in enumerate(dispatch_numbers.WAYS):
+            for what, value in (("", 12 / (1 + i)), (": collectives", 38), (": bytes", 2.5e6)):
+                self.sample(reductions, run, dispatch_numbers.REDUCTION + way + what, "", value)
+        return paths
+
+    def test_of_dispatch(self):
+        """Catches: PyTorch's time in the place of ours, a rung under another's name, a goal that is missed and told
+        met, or the other way round, a number where there is none."""
+        paths = self.dispatch_stores()
+        part = readme.measure_dispatch(*paths)
+        text = dispatch_numbers.section(part, readme.table)
+        rungs = "1.00 | 2.00 | 3.00 | 0.50 | N/A"
+        self.assertIn("| op | PyTorch | neither cache nor bypass | bypass alone | cache alone | cached | C++ core | "
+                      "static | bare fallback | new shape | PyTorch's new shape | instructions |\n", text)
+        self.assertIn(f"| `mm` | 10.00 | {rungs} | 0.05 | 6.00 | 7.00 | 100.00 | 1,234 |\n", text)
+        self.assertIn(f"| `nonzero` | N/A: no rule | {rungs} | N/A: values say how large it is | 6.00 | 7.00 | "
+                      "N/A: no rule | 1,234 |\n", text)
+        self.assertIn(f"| `dropout` | 10.00 | {rungs} | N/A: draws | N/A: draws | 7.00 | 100.00 | 1,234 |\n", text)
+        self.assertIn("| mm, cached: of PyTorch's; of the bare fallback | 0.050; 0.08 | at most 0.05, or 1.3 | yes |\n"
+                      "| mm, new shape: of PyTorch's | 0.070 | at most 0.4 | yes |\n"
+                      "| mm, static | 0.050 us | below 0.1 us | yes |\n", text)
+        self.assertIn("| nonzero, cached: of PyTorch's; of the bare fallback | N/A; 0.08 | at most 0.05, or 1.3 | "
+                      "yes |\n", text)
+        self.assertIn("| dropout, cached: of PyTorch's | 0.050 | at most 0.04 | no |\n", text)
+        self.assertIn("| equal, bypass alone: of cache alone | 0.67 | below 1 | yes |\n", text)
+        self.assertIn("| one by one | 12.0 ms | 1.0 | 38 | 2.5 MB |\n", text)
+        self.assertIn("| in a bucket, along both mesh dimensions at once | 4.0 ms | 3.0 | 38 | 2.5 MB |\n", text)
+        row = part["dispatch"]["rows"]["mm"]
+        row |= {"cached": 8, "static": 0.1, "new shape": 40.1}
+        self.assertIn("| 0.800; 1.33 | at most 0.05, or 1.3 | no |", dispatch_numbers.section(part, readme.table))
+        self.assertIn("| mm, static | 0.100 us | below 0.1 us | no |", dispatch_numbers.section(part, readme.table))
+        self.assertIn("| mm, new shape: of PyTorch's | 0.401 | at most 0.4 | no |",
+                      dispatch_numbers.section(part, readme.table))
+        row["cached"] = 7.8
+        self.assertIn("| 0.780; 1.30 | at most 0.05, or 1.3 | yes |", dispatch_numbers.section(part, readme.table))
+
+    def test_dispatch_has_the_ops_that_are_measured(self):
+        """Catches: an op that is measured and not shown, a reason against a static op that there is none for."""
+        source = (pathlib.Path(__file__).parents[1] / "suites/bench/dispatch_ops.cpp").read_text()
+        measured = re.split(r'^      \{"(\w+)"', source[:source.index("return all;")], flags=re.M)[1:]
+        entries = dict(zip(measured[::2], measured[1::2]))
+        self.assertEqual(sorted(entries), sorted(dispatch_numbers.OPS))
+        self.assertEqual({op for op, entry in entries.items() if "kNotStatic" in entry},
+                         set(dispatch_numbers.NOT_STATIC))
+        self.assertEqual({op for op, entry in entries.items() if "nullptr" in entry}, set(dispatch_numbers.NO_BARE))
+
+    def test_dispatch_without_valgrind_or_a_rung(self):
+        """Catches: a table without a reason where nothing was counted, a rung that is gone and passes for N/A."""
+        paths = self.dispatch_stores()
+        for path, series in ((1, "%instructions"), (0, "dispatch mm, cache alone, 1 rank")):
+            db = sqlite3.connect(paths[path])
+            db.execute("DELETE FROM measurement WHERE series LIKE ?", (series,))
+            db.commit()
+            if path == 1:
+                text = dispatch_numbers.section(readme.measure_dispatch(*paths), readme.table)
+                self.assertIn("| 7.00 | 100.00 | N/A: valgrind is not installed |\n", text)
+        with self.assertRaisesRegex(readme.Missing, "cache alone of mm"):
+            readme.measure_dispatch(*paths)
+
+    def test_of_training(self):
+        """Catches: a rung under another's name, a ratio beside the wrong peer, a goal at its bound told wrong."""
+        db = new_store(self.path("training"))
+        run = insert_run(db)
+        for model in training_numbers.MODELS:
+            for i, rung in enumerate(training_numbers.RUNGS):
+                self.sample(db, run, f"training step of {model}, {rung}", "", 10 + i)
+            ratio = 1.031 if model == "llama wide" else 1.03
+            self.sample(db, run, f"training step of {model}, {training_numbers.TIMES}", "", ratio)
+        db.close()
+        rounds = [{"Lockstep, one process": 3, "Lockstep, Gloo": 8, "PyTorch, threaded": threaded, "PyTorch, gloo": 16,
+                   "PyTorch, plain": 2} for threaded in (30, 60, 15)]
+        turns = {"rounds": 3, "steps": 8,
+                 "models": {model: training_turns.summary(rounds) for model in training_numbers.MODELS}}
+        pathlib.Path(self.path("turns.json")).write_text(json.dumps(turns))
+        text = training_numbers.section(readme.measure_training(self.path("training"), self.path("turns.json")),
+                                        readme.table)
+        self.assertIn("| model | plain libtorch | neither cache nor bypass | cached | C++ core | static |\n", text)
+        self.assertIn("| llama tiny | 10.0 ms | 11.0 ms | 12.0 ms | N/A | 13.0 ms |\n", text)
+        self.assertIn("| llama tiny, static: times plain libtorch | 1.030 | at most 1.03 | yes |\n"
+                      "| llama wide, static: times plain libtorch | 1.031 | at most 1.03 | no |\n", text)
+        self.assertIn("| model | Lockstep, one process | Lockstep, Gloo | PyTorch, threaded | PyTorch, gloo | "
+                      "PyTorch, plain | ratio, PyTorch, threaded | ratio, PyTorch, gloo |\n", text)
+        self.assertIn("| mixtral tiny | 3.0 ms | 8.0 ms | 30.0 ms | 16.0 ms | 2.0 ms | 0.10 | 0.50 |\n", text)
 
     def measured(self):
         return {**readme.measure_runs(self.path("run"), self.path("run")),

@@ -62,8 +62,7 @@ suites/engines: engine/values engine/lane engine/layout engine/world engine/stre
     oracle/ownership oracle/program oracle/plain generators/space dashboard/store suites/core
 suites/train: engine/values engine/lane engine/context engine/layout engine/world engine/stream engine/random
     engine/tensor engine/checkpoint engine/nn engine/debug engine/optim engine/fsdp engine/plan engine/static_eager
-    oracle/ownership
-    oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
+    oracle/ownership oracle/plain oracle/random oracle/judge oracle/reference dashboard/store suites/core
 suites/fsdp: engine/values engine/world engine/stream engine/tensor engine/nn engine/optim engine/fsdp
     oracle/ownership oracle/program oracle/plain oracle/random generators/space suites/core suites/train
 suites/optim: kernels/operators engine/values engine/world engine/tensor engine/optim oracle/ownership oracle/program
@@ -91,8 +90,9 @@ suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/progr
     suites/engines suites/faults suites/train
 suites/harness: engine/values engine/lane oracle/ownership oracle/program oracle/plain oracle/random generators/random
     generators/cases generators/shrink dashboard/store suites/core suites/engines suites/faults suites/golden
-suites/bench: engine/values engine/context engine/ops/rules engine/random engine/tensor engine/fsdp dashboard/store
-    oracle/reference suites/core suites/engines suites/fsdp suites/train suites/harness
+suites/bench: engine/values engine/context engine/ops/rules engine/stream engine/random engine/tensor engine/fsdp
+    engine/plan engine/static_eager oracle/random oracle/reference dashboard/store suites/core suites/engines
+    suites/fsdp suites/train suites/harness
 suites/engines/testing/bad:
 suites/engines/testing/good: engine/lane suites/engines
 suites/engines/testing/ranks: engine/values engine/lane engine/world suites/core suites/engines suites/faults

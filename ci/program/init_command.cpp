@@ -114,7 +114,7 @@ void add_init(CLI::App& app, Chosen& chosen) {
   flags.command = chosen.command_line;
   init_app.add_option("model", flags.model, "Model: llama, mixtral or gpt2")->required();
   init_app.add_option("--preset", flags.preset,
-                      "tiny (default) or odd; of llama 8b, of mixtral gpt-oss, of gpt2 124m, too");
+                      "tiny (default) or odd; of llama wide and 8b, of mixtral gpt-oss, of gpt2 124m, too");
   init_app.add_option("--mesh", flags.mesh, "For example tp:8, dp:2,tp:4 or fsdp:4")->required();
   init_app.add_option(
       "--policies", flags.policies,

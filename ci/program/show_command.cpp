@@ -184,7 +184,7 @@ void add_show(CLI::App& app, Chosen& chosen) {
   auto [plan, p] = add("plan", "Where a model's tensors go, and what moves them when", print<show_plan>);
   plan.add_option("model", p.model, "llama, mixtral or gpt2")->required();
   plan.add_option("--preset", p.preset,
-                  "tiny (default) or odd; of llama 8b, of mixtral gpt-oss, of gpt2 124m, too");
+                  "tiny (default) or odd; of llama wide and 8b, of mixtral gpt-oss, of gpt2 124m, too");
   plan.add_option("--mesh", p.mesh, "For example tp:2 or fsdp:2,tp:2")->required();
   plan.add_option("--plan", p.path, "File of a plan, in place of the model's own");
   plan.add_flag("--hooks", p.hooks, "What the rows do to each module, too");

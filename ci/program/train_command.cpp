@@ -294,7 +294,8 @@ void add_common(CLI::App& app, Chosen& chosen, Flags& flags) {
   flags.command = chosen.command_line;
   auto& t = flags.train;
   app.add_option("model", t.model, "Model: llama, mixtral or gpt2");
-  app.add_option("--preset", t.preset, "tiny (default) or odd; of mixtral gpt-oss, of gpt2 124m, too");
+  app.add_option("--preset", t.preset,
+                 "tiny (default) or odd; of llama wide, of mixtral gpt-oss, of gpt2 124m, too");
   app.add_option("--data", flags.data, "Text to train on (default: the one that ships)");
   app.add_option("--steps", t.steps, "Steps (default 200)")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch", t.batch, "Examples of a step, of all data-parallel ranks together (default 8)");

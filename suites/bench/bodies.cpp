@@ -9,8 +9,9 @@ namespace lockstep::suites {
 const Bodies& bodies() {
   static const Bodies all = [] {
     Bodies list;
-    for (const auto add : {add_dispatch, add_redistribute, add_random, add_cases, add_small_cases,
-                           add_training, add_formats, add_padding, add_scaling, add_store})
+    for (const auto add :
+         {add_dispatch, add_rungs, add_redistribute, add_reductions, add_random, add_cases, add_small_cases,
+          add_training, add_training_rungs, add_formats, add_padding, add_scaling, add_store})
       add(list);
     return list;
   }();

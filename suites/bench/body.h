@@ -45,11 +45,14 @@ const Bodies& bodies();
 
 // Each area's, for bodies().
 void add_dispatch(Bodies& bodies);
+void add_rungs(Bodies& bodies);
 void add_redistribute(Bodies& bodies);
+void add_reductions(Bodies& bodies);
 void add_random(Bodies& bodies);
 void add_cases(Bodies& bodies);
 void add_small_cases(Bodies& bodies);
 void add_training(Bodies& bodies);
+void add_training_rungs(Bodies& bodies);
 void add_formats(Bodies& bodies);
 void add_padding(Bodies& bodies);
 void add_scaling(Bodies& bodies);

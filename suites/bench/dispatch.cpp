@@ -1,86 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of dispatch: with one rank, what an op on a DTensor takes above the same op on a plain tensor;
-// with more, above the kernels on each hosted local, past autograd, which a DTensor passes but once. Tensors
-// are small, so that the op itself does not hide it.
-#include <ATen/ATen.h>
+// with more, above the kernels on each hosted local, past autograd, which a DTensor passes but once. What
+// one rank takes with parts of the engine switched off is in rungs.cpp.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <memory>
 
 #include "engine/ops/rules/table.h"
-#include "engine/tensor/dtensor.h"
 #include "engine/values/error.h"
-#include "suites/bench/body.h"
+#include "suites/bench/dispatch_ops.h"
 #include "suites/bench/measure.h"
 
 namespace lockstep::suites {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
-
-struct Op {
-  const char* name;
-  std::vector<const char*> placements;  // of each input, on a mesh of one dimension
-  Tensors (*run)(const Tensors& x);
-};
-
-const Op kOps[] = {
-    {"add", {"[S0]", "[S0]"}, [](const Tensors& x) { return Tensors{at::add(x[0], x[1])}; }},
-    {"add_out",
-     {"[S0]", "[S0]", "[S0]"},
-     [](const Tensors& x) {
-       auto out = x[2];
-       return Tensors{at::add_out(out, x[0], x[1])};
-     }},
-    {"mm", {"[S0]", "[R]"}, [](const Tensors& x) { return Tensors{at::mm(x[0], x[1])}; }},
-    {"sum", {"[S0]"}, [](const Tensors& x) { return Tensors{at::sum(x[0], {1})}; }},
-    {"native_layer_norm",
-     {"[S0]"},
-     [](const Tensors& x) {
-       auto [y, mean, rstd] = at::native_layer_norm(x[0], {x[0].size(1)}, {}, {}, 1e-5);
-       return Tensors{y, mean, rstd};
-     }},
-    {"transpose", {"[S0]"}, [](const Tensors& x) { return Tensors{x[0].transpose(0, 1)}; }},
-    {"mul_", {"[S0]"}, [](const Tensors& x) { return Tensors{x[0].mul_(-1)}; }},
-    {"_foreach_mul_",
-     {"[S0]", "[S0]", "[S0]", "[S0]"},
-     [](const Tensors& x) {
-       at::_foreach_mul_(x, -1);
-       return x;
-     }},
-};
-
-// Operands as DTensors, and as what each rank holds: tensors of its own, for ops that write.
-struct Operands {
-  Tensors distributed;
-  std::vector<Tensors> locals;  // [rank]
-};
-
-Operands operands(const Op& op, int64_t ranks, int64_t n) {
-  const auto mesh = init_device_mesh({ranks});
-  Operands made;
-  made.locals.resize(static_cast<size_t>(ranks));
-  for (const auto* text : op.placements) {
-    const auto whole = at::arange(n * n, at::kFloat).remainder(7).add(1).view({n, n});
-    made.distributed.push_back(distribute_tensor(whole, mesh, parse_placements(text)));
-    const auto& held = local_tensors(made.distributed.back());
-    for (size_t r = 0; r < held.size(); ++r) made.locals[r].push_back(held[r].clone());
-  }
-  return made;
-}
-
-void check(const Op& op, const Operands& on) {
-  const auto results = op.run(on.distributed);
-  for (size_t r = 0; r < on.locals.size(); ++r) {
-    Tensors mine;
-    for (const auto& t : results) mine.push_back(local_tensors(t)[r]);
-    check_bits(std::string("dispatch of aten::") + op.name, op.run(on.locals[r]), mine);
-  }
-}
-
-void run_plain(const Op& op, const Operands& on) {
-  for (const auto& locals : on.locals) op.run(locals);
-}
 
 void run_kernels(const Op& op, const Operands& on) {
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -156,10 +88,6 @@ Prepared missed(const Op& op) {
           }};
 }
 
-dashboard::Series timed(const Op& op, const std::string& how) {
-  return {concat("dispatch ", op.name, ", ", how), "dispatch", false, false, "us"};
-}
-
 dashboard::Series counted(const Op& op, const std::string& what) {
   return {concat("dispatch ", op.name, ", ", what), "dispatch", true, false, "1"};
 }
@@ -167,11 +95,11 @@ dashboard::Series counted(const Op& op, const std::string& what) {
 }  // namespace
 
 void add_dispatch(Bodies& bodies) {
-  for (const auto& op : kOps) {
+  for (const auto& op : dispatch_ops()) {
     for (const int64_t ranks : {1, 2, 8})
-      bodies.push_back({timed(op, concat("cached, ", ranks, ranks == 1 ? " rank" : " ranks")),
+      bodies.push_back({dispatch_series(op, concat("cached, ", ranks, ranks == 1 ? " rank" : " ranks")),
                         [&op, ranks] { return cached(op, ranks); }});
-    bodies.push_back({timed(op, "new shape, 1 rank"), [&op] { return missed(op); }});
+    bodies.push_back({dispatch_series(op, "new shape, 1 rank"), [&op] { return missed(op); }});
     bodies.push_back({counted(op, "2 ranks: tensor allocations"), [&op] { return allocations(op); }});
     bodies.push_back(
         {counted(op, concat(kShapes, " shapes twice: decisions")), [&op] { return misses(op); }});

@@ -60,7 +60,13 @@ ModelOptions llama_preset(std::string_view name) {
     options.kv_heads = 3;
     return options;
   }
-  LOCKSTEP_CHECK(name == "8b", "[llama] no preset '", name, "'; there are: tiny, odd, and 8b for init alone");
+  if (name == "wide") {
+    options.hidden *= 10;
+    options.mlp *= 10;
+    return options;
+  }
+  LOCKSTEP_CHECK(name == "8b", "[llama] no preset '", name,
+                 "'; there are: tiny, odd, wide, and 8b for init alone");
   options.hidden = 4096;
   options.layers = 32;
   options.heads = 32;

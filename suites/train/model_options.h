@@ -26,8 +26,8 @@ struct ModelOptions {
 };
 
 // "tiny": MLP and vocabulary divide unevenly; "odd": hidden 90, heads 6, kv heads 3, nothing divides by 4
-// or 8; "8b": LLaMA-3 8B's published shapes, for its parameters (initialise), not to train here. Throws Error
-// that lists the presets.
+// or 8; "wide": the first, ten times as wide; "8b": LLaMA-3 8B's published shapes, for its parameters
+// (initialise), not to train here. Throws Error that lists the presets.
 ModelOptions llama_preset(std::string_view name);
 // Of "llama"; of "mixtral": the first two with 8 and 5 experts, of which the best two have a token, or
 // "gpt-oss", GPT-OSS-20b's proportions (32 experts as wide as the model, the best four; attention wider than

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "engine/debug/breakpoint.h"
+#include "engine/static_eager/static_eager.h"
 #include "engine/tensor/dtensor.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
@@ -237,6 +238,10 @@ Trainer::Result Trainer::step(const Batch& batch) {
   optimizer_->step();
   units_.updated();
   return {loss.detach(), norm};
+}
+
+std::unique_ptr<StaticEager> Trainer::static_passes(const Batch& batch) {
+  return std::make_unique<StaticEager>(*model_, [&] { (*model_)(batch.tokens, batch.targets).backward(); });
 }
 
 std::vector<int32_t> Trainer::choices() const {

@@ -18,6 +18,10 @@
 #include "suites/train/text.h"
 #include "suites/train/train.h"
 
+namespace lockstep {
+class StaticEager;
+}
+
 namespace lockstep::suites {
 
 // What one device would hold between two steps: plain tensors, copies.
@@ -53,6 +57,9 @@ class Trainer {
   };
   // Forward, backward, clipping, update.
   Result step(const Batch& batch);
+  // While what is returned lives, forward and backward passes run statically, as they have on such a batch.
+  // On a mesh alone. Throws Error. @pre init() or load() was called
+  std::unique_ptr<StaticEager> static_passes(const Batch& batch);
   // The loss in evaluation: nothing is dropped, nothing changes.
   at::Tensor evaluate(const Batch& batch);
 
