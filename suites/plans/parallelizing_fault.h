@@ -3,6 +3,7 @@
 // plan does wrong.
 #pragma once
 #include "engine/nn/module.h"
+#include "engine/values/timeline.h"
 #include "suites/plans/parallelizing.h"
 
 namespace lockstep::suites {
@@ -13,6 +14,7 @@ struct ParallelizingFault {
   void (*optimized)(ParallelPlan& plan) = nullptr;      // what is left of it
   void (*placed)(nn::Module& model) = nullptr;          // after parallelize
   void (*after_backward)(nn::Module& model) = nullptr;  // in each step
+  void (*told)(Timeline& timeline, const Parallelizing& p) = nullptr;
 };
 
 }  // namespace lockstep::suites
