@@ -117,8 +117,8 @@ PerRank<at::Tensor> Bucket::in_one_memory(const std::vector<at::Tensor>& terms, 
   const auto& some = *std::find_if(terms.begin(), terms.end(), std::mem_fn(&at::Tensor::defined));
   PerRank<at::Tensor> all;
   for (size_t r = 0; r < groups_.size(); ++r) {
-    auto& flat = all.emplace_back(
-        at::empty({elements_[r]}, dtensor_impl(some)->locals()[r].options().dtype(dtype)));
+    auto& flat =
+        all.emplace_back(at::empty({elements_[r]}, dtensor_impl(some)->locals()[r].options().dtype(dtype)));
     int64_t from = 0;
     for (size_t k = 0; k < terms.size(); ++k) {
       const auto shape = local_shape(*targets_[k], comm_->positions[r]);

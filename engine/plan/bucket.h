@@ -61,11 +61,11 @@ class Bucket {
   const Groups groups_;  // of ranks that differ in the mesh dimensions
   std::vector<SpecPtr> targets_;
   PerRank<int64_t> elements_;
-  std::vector<int64_t> came_;                      // of each gradient, how many terms a rank
+  std::vector<int64_t> came_;                       // of each gradient, how many terms a rank
   std::vector<std::vector<TensorRecord>> records_;  // of these, while a timeline is recorded
-  std::vector<LogResult> logs_;                    // where passes are not told apart
-  PerRank<Fold> passes_;                           // of terms, or of what ranks' terms have come to
-  PerRank<std::vector<at::Tensor>> all_;           // for one sum of all: this rank's part of each term
+  std::vector<LogResult> logs_;                     // where passes are not told apart
+  PerRank<Fold> passes_;                            // of terms, or of what ranks' terms have come to
+  PerRank<std::vector<at::Tensor>> all_;            // for one sum of all: this rank's part of each term
   std::list<Round> rounds_;
   PerRank<at::Tensor> parts_, whole_;  // added up
   PerRank<Buffers> into_;              // what is gathered, in these

@@ -85,7 +85,8 @@ std::vector<SumHop> hops_in(std::string_view text) {
   for (const auto word : split(text, ',')) {
     const auto colon = word.find(':');
     const auto over = std::find(kHops.begin(), kHops.end(), word.substr(0, colon));
-    LOCKSTEP_CHECK(over != kHops.end(), "'", word, "' is no sum; write passes or ranks, and a dtype if it is ",
+    LOCKSTEP_CHECK(over != kHops.end(), "'", word,
+                   "' is no sum; write passes or ranks, and a dtype if it is ",
                    "another than the gradient's: passes:f32");
     auto& hop = hops.emplace_back();
     hop.over = static_cast<SumHop::Over>(over - kHops.begin());
@@ -122,8 +123,9 @@ void check_annotation(const PlanRow& row, std::string_view text) {
   LOCKSTEP_CHECK(is_annotation(row) || (row.sums == SumOrder::kFold && row.hops.empty()), "[plan] '", text,
                  "': an order of sums is of gradients of parameters");
   if (!is_annotation(row)) return;
-  LOCKSTEP_CHECK(row.hops.empty() || (row.hops.size() == 2 && row.hops[0].over != row.hops[1].over), "[plan] '",
-                 text, "': terms are added up over passes once, and over ranks once; write passes,ranks or ",
+  LOCKSTEP_CHECK(row.hops.empty() || (row.hops.size() == 2 && row.hops[0].over != row.hops[1].over),
+                 "[plan] '", text,
+                 "': terms are added up over passes once, and over ranks once; write passes,ranks or ",
                  "ranks,passes behind the ;");
   for (const auto& hop : row.hops)
     LOCKSTEP_CHECK(!hop.dtype || c10::isFloatingType(*hop.dtype), "[plan] '", text,

@@ -46,14 +46,15 @@ SumPath path_of(SumOrder order, const std::vector<SumHop>& hops, c10::ScalarType
   path.first = hops.front().over == SumHop::Over::kPasses ? First::kPasses : First::kRanks;
   for (const auto& hop : hops) {
     const auto dtype = hop.dtype.value_or(gradient);
-    LOCKSTEP_CHECK(holds(dtype, gradient), "[buckets] gradients of ", dtype_name(gradient), " are added up in ",
-                   dtype_name(dtype), ", which does not hold every one of their numbers; take a wider dtype");
+    LOCKSTEP_CHECK(holds(dtype, gradient), "[buckets] gradients of ", dtype_name(gradient),
+                   " are added up in ", dtype_name(dtype),
+                   ", which does not hold every one of their numbers; take a wider dtype");
     (hop.over == SumHop::Over::kPasses ? path.in_passes : path.in_ranks) = dtype;
   }
-  LOCKSTEP_CHECK(order != SumOrder::kExact || path.first != First::kPasses ||
-                     holds(path.in_ranks, path.in_passes),
-                 "[buckets] an exact sum over ranks in ", dtype_name(path.in_ranks), " of sums in ",
-                 dtype_name(path.in_passes), " would round twice; make it in the wider dtype");
+  LOCKSTEP_CHECK(
+      order != SumOrder::kExact || path.first != First::kPasses || holds(path.in_ranks, path.in_passes),
+      "[buckets] an exact sum over ranks in ", dtype_name(path.in_ranks), " of sums in ",
+      dtype_name(path.in_passes), " would round twice; make it in the wider dtype");
   return path;
 }
 

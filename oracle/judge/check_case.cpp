@@ -15,7 +15,8 @@ RenditionPtr begun_as(const Start& start, const Window& window, const Recording&
   for (int64_t t = 0; t < plan->terms; ++t)
     terms.push_back(at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)));
   for (size_t p = 0; p < start.locals.size(); ++p)
-    paste(start.locals[p].detach(), *plan, static_cast<int64_t>(p), terms[static_cast<size_t>(plan->term[p])]);
+    paste(start.locals[p].detach(), *plan, static_cast<int64_t>(p),
+          terms[static_cast<size_t>(plan->term[p])]);
   const bool is_plain = plan->partial_dims.empty() && same_bits(terms[0], recording.read(window));
   return is_plain ? Shadow::plain() : shadow.rendition(window, terms, *plan);
 }

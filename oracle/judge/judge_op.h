@@ -41,9 +41,9 @@ struct OpInQuestion {
 // Asks both questions. How the entry differs from the plain answer on the same inputs; empty if it has its
 // bits. The shadow learns the results. Throws Mismatched.
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
-// @param asked the Program's own redistribution: from what it reads to a value of its own; or a sum of passes,
-// whose terms the entry reads, one input each, and adds up in its order over passes and ranks. Null: one that
-// the engine inserted, or a backward pass: another rendition of the same value.
+// @param asked the Program's own redistribution: from what it reads to a value of its own; or a sum of
+// passes, whose terms the entry reads, one input each, and adds up in its order over passes and ranks. Null:
+// one that the engine inserted, or a backward pass: another rendition of the same value.
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow, const RecordedOp* asked = nullptr);
 

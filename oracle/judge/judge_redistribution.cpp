@@ -92,8 +92,7 @@ Pending fold_groups(const std::vector<Pending>& passes, const ReductionOrder& or
   Tensors folded;
   for (const auto& group : groups_along(places, p.sizes))
     folded.push_back(reduce(
-        order,
-        [&](int64_t rank, int64_t pass) { return passes[as_size(pass)].terms[group[as_size(rank)]]; },
+        order, [&](int64_t rank, int64_t pass) { return passes[as_size(pass)].terms[group[as_size(rank)]]; },
         slice_of, p.terms.front().scalar_type()));
   p.terms = std::move(folded);
   for (auto d = places.rbegin(); d != places.rend(); ++d) {
@@ -238,10 +237,10 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
 }
 
 void report_other_bits(int64_t position, const TimelineEntry& entry) {
-  report_mismatch_at(position, Condition::kOp, "the rank at position ", position, " does not hold its part of ",
-                     *entry.outputs[0].spec, " of what was ", *entry.inputs[0].spec,
-                     ", in the order that is declared", entry.order.empty() ? "" : ": ",
-                     entry.order.empty() ? "" : to_string(entry.order));
+  report_mismatch_at(position, Condition::kOp, "the rank at position ", position,
+                     " does not hold its part of ", *entry.outputs[0].spec, " of what was ",
+                     *entry.inputs[0].spec, ", in the order that is declared",
+                     entry.order.empty() ? "" : ": ", entry.order.empty() ? "" : to_string(entry.order));
 }
 
 // All terms of all passes pend alike, and nothing of their sum does.
@@ -267,8 +266,8 @@ std::optional<Explanation> judge_sum(const TimelineEntry& entry, const Recording
   const Window& to = op.results[0];
   const at::Tensor plain = recording.read(to);
   const bool is_plain = same_bits(sum, plain);
-  const RenditionPtr own = shadow.set(
-      to, is_plain ? Shadow::plain() : shadow.rendition(to, {sum}, *slicing_of(*out.spec)));
+  const RenditionPtr own =
+      shadow.set(to, is_plain ? Shadow::plain() : shadow.rendition(to, {sum}, *slicing_of(*out.spec)));
   shadow.learn(to, own, out);
   if (is_plain) return std::nullopt;
   return explain(Why::kReductionOrder, sum, plain);

@@ -107,7 +107,8 @@ void add_rows(Parallelizing& p, const std::vector<PlanRow>& rows) {
 std::vector<SumHop> any_hops(Random& draw, const Parallelizing& p) {
   using Dtype = std::optional<c10::ScalarType>;
   const auto any_dtype = [&] {
-    if (p.dtype == at::kBFloat16) return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kFloat, at::kDouble});
+    if (p.dtype == at::kBFloat16)
+      return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kFloat, at::kDouble});
     return draw.pick<Dtype>({std::nullopt, at::kDouble});
   };
   std::vector<SumHop> hops = {{SumHop::Over::kPasses, any_dtype()}, {SumHop::Over::kRanks, any_dtype()}};

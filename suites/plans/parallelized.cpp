@@ -26,7 +26,8 @@ void check(const std::string& why) {
   if (!why.empty()) throw std::logic_error(why);
 }
 
-// Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around it.
+// Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around
+// it.
 bool annotates(const PlanRow& row, const std::string& path) {
   const auto dot = path.rfind('.');
   const auto name = path.substr(dot == std::string::npos ? 0 : dot + 1) + ".grad";

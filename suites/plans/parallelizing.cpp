@@ -365,6 +365,12 @@ std::vector<oracle::Case> simpler_parallelizings(const oracle::Case& c) {
       fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(i));
       with_rows(p, std::move(fewer));
     });
+  for (size_t i = 0; i < rows.size(); ++i)
+    add([&](Parallelizing& p) {
+      auto plainer = rows;
+      plainer[i].hops.clear();
+      with_rows(p, std::move(plainer));
+    });
   for (int64_t d = 0; d < from.mesh.ndim(); ++d)
     add([&](Parallelizing& p) {
       auto shape = from.mesh.shape();
