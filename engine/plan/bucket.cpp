@@ -238,6 +238,7 @@ std::vector<at::Tensor> Bucket::finish() {
 }
 
 void Bucket::log(size_t k, const at::Tensor& sum) {
+  const PlainGuard guard;
   if (!path_.tells_passes()) return logs_[k](dtensor_impl(sum)->locals());
   auto* timeline = comm_->context->timeline;
   if (timeline == nullptr || std::ssize(records_[k]) != came_[k]) return;  // passes before it was recorded

@@ -11,6 +11,7 @@
 #include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
 #include "engine/plan/inner_rows.h"
+#include "engine/plan/sum_path.h"
 #include "engine/plan/trace.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/values/as_size.h"
@@ -107,6 +108,7 @@ class Fates {
           fate.shown.empty(), "[plan] ", row, ": '", tensor.paths.front(),
           "' is elsewhere while its module runs, from where its gradient comes reduced; leave out the "
           "row of that phase, or this one");
+      path_of(row.sums, row.hops, tensor.value.scalar_type());
       fate.annotation = &row;
       for (const auto d : claim->located->dims)
         LOCKSTEP_CHECK(fate.buffer.target == nullptr && is_replicate(fate.first[d]), "[plan] ", row, ": '",

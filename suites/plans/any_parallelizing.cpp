@@ -109,7 +109,8 @@ std::vector<SumHop> any_hops(Random& draw, const Parallelizing& p) {
   const auto any_dtype = [&] {
     if (p.dtype == at::kBFloat16)
       return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kFloat, at::kDouble});
-    return draw.pick<Dtype>({std::nullopt, at::kDouble});
+    if (p.dtype == at::kFloat) return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kDouble, at::kDouble});
+    return Dtype();
   };
   std::vector<SumHop> hops = {{SumHop::Over::kPasses, any_dtype()}, {SumHop::Over::kRanks, any_dtype()}};
   if (draw.chance(50)) std::reverse(hops.begin(), hops.end());
