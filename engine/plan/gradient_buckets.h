@@ -43,7 +43,7 @@ class GradientBuckets {
   // wider dtype, it is of as many bytes more. A bucket is on its way as soon as its gradients are there, the
   // last parameters' first, and is waited for when the pass ends. A pass that fails leaves gradients that it
   // has not reached as they were. Where passes are told apart, a gradient that comes when its bucket has gone
-  // is a term of one more pass.
+  // is a term of one more pass, or, in the last one, added to the sum.
   struct Impl;
 
  private:

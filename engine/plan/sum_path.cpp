@@ -43,6 +43,9 @@ SumPath path_of(SumOrder order, const std::vector<SumHop>& hops, c10::ScalarType
     if (order == SumOrder::kExact) path.first = First::kAll;
     return path;
   }
+  LOCKSTEP_CHECK(hops.size() == 2 && hops[0].over != hops[1].over,
+                 "[buckets] terms are added up over passes ", "once, and over ranks once, and not in ",
+                 hops.size(), " sums; give one of each, or none");
   path.first = hops.front().over == SumHop::Over::kPasses ? First::kPasses : First::kRanks;
   for (const auto& hop : hops) {
     const auto dtype = hop.dtype.value_or(gradient);

@@ -25,8 +25,9 @@ struct SumPath {
   bool sends_each_pass() const { return first == First::kRanks || first == First::kAll; }
 };
 
-// Throws Error for a sum in a dtype that does not hold every number of the gradient, and for an exact one in
-// a dtype that does not hold what it adds up: that is rounded twice.
+// Throws Error for other hops than one over each, or none; for a sum in a dtype that does not hold every
+// number of the gradient, and for an exact one in a dtype that does not hold what it adds up: that is rounded
+// twice.
 SumPath path_of(SumOrder order, const std::vector<SumHop>& hops, c10::ScalarType gradient);
 
 // Of ranks that differ along these mesh dimensions (ascending). Law: each term of each pass is in it once.

@@ -247,6 +247,8 @@ TEST(GradientBuckets, SumsHoldWhatTheyAddUp) {
   EXPECT_TRUE(says(error(SumOrder::kFold, {{kPasses}, {kRanks, at::kBFloat16}}),
                    {"gradients of f32 are added up in bf16", "wider"}));
   EXPECT_TRUE(says(error(SumOrder::kExact, {{kPasses, at::kDouble}, {kRanks}}), {"would round twice"}));
+  EXPECT_TRUE(says(error(SumOrder::kFold, {{kPasses}}), {"over ranks once", "1 sums"}));
+  EXPECT_TRUE(says(error(SumOrder::kFold, {{kRanks}, {kRanks}}), {"over passes once"}));
   EXPECT_EQ(error(SumOrder::kExact, {{kRanks}, {kPasses, at::kDouble}}), "");
 }
 
