@@ -10,6 +10,14 @@ namespace {
 
 constexpr const char* kSums[] = {"fold", "tree", "exact"};
 
+nlohmann::json hops_of(const PlanRow& row) {
+  auto hops = nlohmann::json::array();
+  for (const auto& hop : row.hops)
+    hops.push_back({{"over", hop.over == SumHop::Over::kPasses ? "passes" : "ranks"},
+                    {"dtype", hop.dtype ? nlohmann::json(dtype_name(*hop.dtype)) : nlohmann::json()}});
+  return hops;
+}
+
 nlohmann::json json_of(const PlanRow& row) {
   return {
       {"row", to_string(row)},
@@ -22,7 +30,8 @@ nlohmann::json json_of(const PlanRow& row) {
       {"mesh_dims", row.mesh_dims},
       {"starts_early", row.starts_early},
       {"op", row.op.empty() ? nlohmann::json() : nlohmann::json(row.op)},
-      {"sums", is_annotation(row) ? nlohmann::json(kSums[static_cast<size_t>(row.sums)]) : nlohmann::json()}};
+      {"sums", is_annotation(row) ? nlohmann::json(kSums[static_cast<size_t>(row.sums)]) : nlohmann::json()},
+      {"hops", hops_of(row)}};
 }
 
 }  // namespace

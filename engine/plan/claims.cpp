@@ -169,8 +169,9 @@ std::optional<Claim> Claims::followed(const std::vector<Claim>& all, const std::
     if (!first) first = claim;
     const auto &x = first->located->row, &y = claim.located->row;
     LOCKSTEP_CHECK(
-        phase_ == PlanPhase::kRun ? first->target == claim.target
-                                  : x.to == y.to && x.mesh_dims == y.mesh_dims && x.sums == y.sums,
+        phase_ == PlanPhase::kRun
+            ? first->target == claim.target
+            : x.to == y.to && x.mesh_dims == y.mesh_dims && x.sums == y.sums && x.hops == y.hops,
         "[plan] several modules share '", path, "', and ", x, " of ", first->target->name(), " and ", y,
         " of ", claim.target->name(), " speak of it; ",
         phase_ == PlanPhase::kRun ? "write the row of a module that has them all" : "let them say the same");

@@ -75,8 +75,10 @@ struct GradientBuckets::Impl : std::enable_shared_from_this<Impl> {
   void watch(nn::Module& module);
   at::Tensor come(size_t i, const at::Tensor& gradient);
   void added(size_t i);
-  void begin(size_t bucket);
+  void begin(size_t b);
   void finish_pass();
+  void put_back();
+  void drop();
   void forget_pass();
   void hand_in();
 
@@ -86,6 +88,7 @@ struct GradientBuckets::Impl : std::enable_shared_from_this<Impl> {
   std::vector<Pending> parameters;
   std::vector<std::vector<size_t>> buckets;  // in the order in which they are to go
   std::vector<std::unique_ptr<Bucket>> on_their_way;
+  std::vector<Bucket*> filling;  // by bucket: of these, the one to which more passes come; null: none
   bool syncs = true;
   std::shared_ptr<nn::BackwardPasses> passes;
 };
@@ -99,6 +102,7 @@ void GradientBuckets::Impl::check(const std::string& path, const at::Tensor& par
   LOCKSTEP_CHECK(options.order != SumOrder::kExact || comm->mesh.device_type() == c10::kCPU,
                  "[buckets] exact sums are made on the CPU, and the mesh is on ", comm->mesh.device_type(),
                  "; take the order of ranks, or a tree");
+  path_of(options.order, options.hops, its.dtype());
 }
 
 at::Tensor GradientBuckets::Impl::add(const at::Tensor& parameter) {
@@ -138,6 +142,7 @@ void GradientBuckets::Impl::deal_out() {
     parameters[i].bucket = bucket;
     buckets[bucket].push_back(i);
   }
+  filling.resize(buckets.size());
 }
 
 // The pass in which the module's output has a gradient is the outermost, whatever runs again within it.
@@ -172,44 +177,77 @@ at::Tensor GradientBuckets::Impl::come(size_t i, const at::Tensor& gradient) {
 // A parameter of several blocks that run again has a gradient of each.
 void GradientBuckets::Impl::added(size_t i) {
   parameters[i].added_in = passes->number();
-  if (!syncs || is_recomputing()) return;
+  if (!(syncs || tells_passes(options.order, options.hops)) || is_recomputing()) return;
   const auto& bucket = buckets[parameters[i].bucket];
   const auto is_there = [&](size_t k) { return parameters[k].added_in == passes->number(); };
   if (std::all_of(bucket.begin(), bucket.end(), is_there)) begin(parameters[i].bucket);
 }
 
-void GradientBuckets::Impl::begin(size_t bucket) {
+// Takes what has come to its gradients. Of passes that are told apart all gradients have a place in it, since
+// another pass may bring what this one did not.
+void GradientBuckets::Impl::begin(size_t b) {
+  const auto dtype = parameters[buckets[b].front()].leaf.scalar_type();
+  const auto path = path_of(options.order, options.hops, dtype);
   std::vector<size_t> which;
   std::vector<at::Tensor> terms;
-  for (const auto i : buckets[bucket]) {
+  bool any = false;
+  for (const auto i : buckets[b]) {
     auto& gradient = parameters[i].leaf.mutable_grad();
-    if (!gradient.defined() || placements(gradient) != parameters[i].terms) continue;
+    const bool came = gradient.defined() && placements(gradient) == parameters[i].terms;
+    any |= came;
+    if (!came && !path.tells_passes()) continue;
     which.push_back(i);
-    terms.push_back(std::exchange(gradient, at::Tensor()));
+    terms.push_back(came ? std::exchange(gradient, at::Tensor()) : at::Tensor());
   }
-  if (!which.empty())
-    on_their_way.push_back(std::make_unique<Bucket>(std::move(which), terms, dims, options.order));
+  auto*& bucket = filling[b];
+  if (!any && bucket == nullptr) return;
+  if (bucket == nullptr) {
+    std::vector<SpecPtr> like;
+    for (const auto i : which) like.push_back(dtensor_impl(parameters[i].leaf)->spec());
+    bucket =
+        on_their_way.emplace_back(std::make_unique<Bucket>(std::move(which), like, comm, dims, path)).get();
+  }
+  if (any) bucket->add(terms);
+  if (!syncs) return;
+  bucket->close();
+  bucket = nullptr;
 }
 
 void GradientBuckets::Impl::finish_pass() {
-  if (!syncs) return;
+  if (!syncs && !tells_passes(options.order, options.hops)) return;
   try {
     for (size_t b = 0; b < buckets.size(); ++b) begin(b);
-    hand_in();
+    for (auto& bucket : on_their_way) bucket->settle();
+    if (syncs)
+      hand_in();
+    else
+      put_back();
   } catch (...) {
-    on_their_way.clear();
+    drop();
     throw;
   }
 }
 
-// What had been added up before is the gradient again; terms that were on their way are lost with the pass.
-void GradientBuckets::Impl::forget_pass() {
-  on_their_way.clear();
+// What had been added up before is the gradient again, where no terms have come to it.
+void GradientBuckets::Impl::put_back() {
   for (auto& parameter : parameters)
     if (parameter.kept.defined() && !parameter.leaf.grad().defined())
       parameter.leaf.mutable_grad() = std::exchange(parameter.kept, at::Tensor());
 }
 
+void GradientBuckets::Impl::drop() {
+  on_their_way.clear();
+  std::fill(filling.begin(), filling.end(), nullptr);
+}
+
+// Terms that were on their way are lost with the pass.
+void GradientBuckets::Impl::forget_pass() {
+  drop();
+  put_back();
+}
+
+// Parameter by parameter: the timeline has passes that are told apart in the order in which one device would
+// add them up.
 void GradientBuckets::Impl::hand_in() {
   const at::NoGradGuard no_grad;
   const auto add_to = [](Pending& parameter, const at::Tensor& sum) {
@@ -220,12 +258,26 @@ void GradientBuckets::Impl::hand_in() {
     else
       gradient = sum;
   };
-  for (auto& bucket : on_their_way) bucket->go_on();
+  struct Came {
+    size_t parameter;
+    Bucket* bucket;
+    size_t k;
+    at::Tensor sum;
+  };
+  std::vector<Came> all;
+  for (auto& bucket : on_their_way) bucket->gather();
   for (auto& bucket : on_their_way) {
-    const auto sums = bucket->finish();
-    for (size_t k = 0; k < sums.size(); ++k) add_to(parameters[bucket->which()[k]], sums[k]);
+    auto sums = bucket->finish();
+    for (size_t k = 0; k < sums.size(); ++k)
+      if (sums[k].defined()) all.push_back({bucket->which()[k], bucket.get(), k, std::move(sums[k])});
   }
-  on_their_way.clear();
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Came& a, const Came& b) { return a.parameter < b.parameter; });
+  for (auto& came : all) {
+    came.bucket->log(came.k, came.sum);
+    add_to(parameters[came.parameter], came.sum);
+  }
+  drop();
   for (auto& parameter : parameters)  // whose gradient a hook of the user's has reduced
     if (parameter.kept.defined() && parameter.leaf.grad().defined()) add_to(parameter, parameter.leaf.grad());
 }

@@ -8,19 +8,13 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/fsdp/testing.h"
 #include "engine/nn/checkpoint.h"
 #include "engine/plan/sums.h"
+#include "engine/plan/testing.h"
 #include "engine/tensor/timeline_log.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<std::string> all_paths(const nn::Module& module) {
-  std::vector<std::string> paths;
-  for (const auto& [path, value] : module.named_parameters()) paths.push_back(path);
-  return paths;
-}
 
 // A gradient that pends has the right value, too, once somebody has added it up.
 void expect_reduced(const nn::Module& module) {
@@ -29,13 +23,6 @@ void expect_reduced(const nn::Module& module) {
       EXPECT_EQ(to_string(placements(p.grad())), "[R]") << path;
     }
 }
-
-struct Two {
-  explicit Two(const MeshInWorld& mesh) {
-    for (auto* net : {&bucketed, &single}) replicate(*net, mesh);
-  }
-  Net bucketed, single;
-};
 
 // Catches: a parameter that no bucket has, terms that are added up twice, or by one rank less, in another
 // order, a gradient of another tensor.
@@ -75,15 +62,6 @@ TEST(GradientBuckets, GoWhenTheyAreFull) {
   }
   EXPECT_EQ(moves, net.parameters().size());
   EXPECT_LT(first, last_op) << "no bucket goes while others come";
-}
-
-// Small integers, whose sums are exact in any order.
-void set_integers(nn::Module& module, const MeshInWorld& mesh) {
-  uint64_t seed = 0;
-  for (const auto& [path, value] : module.named_parameters()) {
-    const auto whole = at::randint(-2, 3, value.sizes(), at::detail::createCPUGenerator(++seed), at::kFloat);
-    module.set_parameter(path, parameter(distribute_tensor(whole, mesh, placements(value))));
-  }
 }
 
 // Catches: ranks that are left out of a group of two mesh dimensions, or counted twice; orders that are not

@@ -11,6 +11,7 @@
 #include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
 #include "engine/plan/inner_rows.h"
+#include "engine/plan/sum_path.h"
 #include "engine/plan/trace.h"
 #include "engine/tensor/redistribute.h"
 #include "engine/values/as_size.h"
@@ -107,6 +108,7 @@ class Fates {
           fate.shown.empty(), "[plan] ", row, ": '", tensor.paths.front(),
           "' is elsewhere while its module runs, from where its gradient comes reduced; leave out the "
           "row of that phase, or this one");
+      path_of(row.sums, row.hops, tensor.value.scalar_type());
       fate.annotation = &row;
       for (const auto d : claim->located->dims)
         LOCKSTEP_CHECK(fate.buffer.target == nullptr && is_replicate(fate.first[d]), "[plan] ", row, ": '",
@@ -188,22 +190,24 @@ void put_in_buffers(nn::Module& model, const std::vector<Target>& targets, const
 }
 
 void put_in_buckets(nn::Module& model, const MeshInWorld& mesh, const Fates& fates, int64_t bucket_bytes) {
-  using Kind = std::pair<std::vector<std::string>, SumOrder>;
-  std::vector<std::pair<Kind, std::vector<std::string>>> kinds;  // and the parameters of each
+  // Rows that say the same, and the parameters of each.
+  std::vector<std::pair<const PlanRow*, std::vector<std::string>>> kinds;
   size_t i = 0;
   for (const auto& [value, paths] : model.parameters_with_paths()) {
     const auto* row = fates.parameters()[i++].annotation;
     if (row == nullptr) continue;
-    const Kind kind{row->mesh_dims, row->sums};
-    auto found =
-        std::find_if(kinds.begin(), kinds.end(), [&](const auto& other) { return other.first == kind; });
-    if (found == kinds.end()) found = kinds.insert(found, {kind, {}});
+    auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& other) {
+      const auto& its = *other.first;
+      return its.mesh_dims == row->mesh_dims && its.sums == row->sums && its.hops == row->hops;
+    });
+    if (found == kinds.end()) found = kinds.insert(found, {row, {}});
     found->second.push_back(paths.front());
   }
   if (kinds.empty()) return;
   auto gradients = std::make_shared<PlannedGradients>();
-  for (const auto& [kind, paths] : kinds)
-    gradients->buckets.emplace_back(model, mesh, paths, BucketOptions{kind.first, kind.second, bucket_bytes});
+  for (const auto& [its, paths] : kinds)
+    gradients->buckets.emplace_back(model, mesh, paths,
+                                    BucketOptions{its->mesh_dims, its->sums, bucket_bytes, its->hops});
   model.attach(std::move(gradients));
 }
 

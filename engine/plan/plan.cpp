@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "engine/values/error.h"
+#include "engine/values/spec.h"
 #include "engine/values/text.h"
 
 namespace lockstep {
@@ -40,6 +41,8 @@ constexpr const char* kShard = "shard";
 constexpr const char* kRedist = "redist";
 constexpr const char* kRedistEarly = "redist_early";
 
+constexpr std::array<const char*, 2> kHops = {"passes", "ranks"};  // by SumHop::Over
+
 const char* verb(const PlanRow& row) {
   if (is_annotation(row)) return kAnnotations[static_cast<size_t>(row.sums)];
   if (is_of_parameters(row.phase)) return kShard;
@@ -69,6 +72,29 @@ Placements placements_in(std::string_view text) {
   return placements;
 }
 
+std::string text_of(const std::vector<SumHop>& hops) {
+  std::string text;
+  for (const auto& hop : hops)
+    text += concat(text.empty() ? ";" : ",", kHops[static_cast<size_t>(hop.over)], hop.dtype ? ":" : "",
+                   hop.dtype ? dtype_name(*hop.dtype) : "");
+  return text;
+}
+
+std::vector<SumHop> hops_in(std::string_view text) {
+  std::vector<SumHop> hops;
+  for (const auto word : split(text, ',')) {
+    const auto colon = word.find(':');
+    const auto over = std::find(kHops.begin(), kHops.end(), word.substr(0, colon));
+    LOCKSTEP_CHECK(over != kHops.end(), "'", word,
+                   "' is no sum; write passes or ranks, and a dtype if it is ",
+                   "another than the gradient's: passes:f32");
+    auto& hop = hops.emplace_back();
+    hop.over = static_cast<SumHop::Over>(over - kHops.begin());
+    if (colon != std::string_view::npos) hop.dtype = parse_dtype(word.substr(colon + 1));
+  }
+  return hops;
+}
+
 // What stands before the last `separator`, and behind it. Without one all stands behind.
 std::pair<std::string_view, std::string_view> cut_last(std::string_view text, char separator) {
   const auto at = text.rfind(separator);
@@ -94,9 +120,16 @@ void check_op(const PlanRow& row, std::string_view text) {
 }
 
 void check_annotation(const PlanRow& row, std::string_view text) {
-  LOCKSTEP_CHECK(is_annotation(row) || row.sums == SumOrder::kFold, "[plan] '", text,
+  LOCKSTEP_CHECK(is_annotation(row) || (row.sums == SumOrder::kFold && row.hops.empty()), "[plan] '", text,
                  "': an order of sums is of gradients of parameters");
   if (!is_annotation(row)) return;
+  LOCKSTEP_CHECK(row.hops.empty() || (row.hops.size() == 2 && row.hops[0].over != row.hops[1].over),
+                 "[plan] '", text,
+                 "': terms are added up over passes once, and over ranks once; write passes,ranks or ",
+                 "ranks,passes behind the ;");
+  for (const auto& hop : row.hops)
+    LOCKSTEP_CHECK(!hop.dtype || c10::isFloatingType(*hop.dtype), "[plan] '", text,
+                   "': gradients are not added up in ", dtype_name(*hop.dtype), "; name a floating dtype");
   for (const auto& to : row.to)
     LOCKSTEP_CHECK(is_partial(to, ReduceOp::kSum), "[plan] '", text,
                    "': a gradient of a parameter pends as P, not as ", to);
@@ -206,6 +239,10 @@ class RowReader {
           ", where parameters are sharded, their gradients annotated, and other tensors redistributed");
     if (is_annotated) row_.sums = static_cast<SumOrder>(annotation - kAnnotations.begin());
     row_.starts_early = word == kRedistEarly;
+    const auto hops = arguments.find(';');
+    check(is_annotated || hops == std::string_view::npos, "a ;, behind which gradients' sums stand");
+    if (hops != std::string_view::npos) row_.hops = hops_in(arguments.substr(hops + 1));
+    arguments = arguments.substr(0, hops);
     // Placements hold commas in brackets alone.
     const auto end =
         arguments.find(',', arguments.rfind(']') == std::string_view::npos ? 0 : arguments.rfind(']'));
@@ -263,13 +300,15 @@ ParallelPlan& ParallelPlan::factory(std::string_view path, Placements to,
 }
 
 ParallelPlan& ParallelPlan::annotate(std::string_view path, Placements pending,
-                                     std::vector<std::string> mesh_dims, SumOrder sums) {
+                                     std::vector<std::string> mesh_dims, SumOrder sums,
+                                     std::vector<SumHop> hops) {
   LOCKSTEP_CHECK(path.ends_with(kGrad), "[plan] '", path,
                  "' is no gradient; write fc1.weight.grad, or *.grad");
   auto row = row_at(path.substr(0, path.size() - kGrad.size()), kBackwardPost, std::move(pending),
                     std::move(mesh_dims));
   row.tensor += kGrad;
   row.sums = sums;
+  row.hops = std::move(hops);
   check_row(row, path);
   rows_.push_back(std::move(row));
   return *this;
@@ -308,6 +347,10 @@ bool is_annotation(const PlanRow& row) {
   return row.tensor.ends_with(kGrad) && !is_of_parameters(row.phase);
 }
 
+bool tells_passes(SumOrder sums, const std::vector<SumHop>& hops) {
+  return sums == SumOrder::kExact || !hops.empty();
+}
+
 std::string_view base_op(const PlanRow& row) {
   return std::string_view(row.op).substr(0, row.op.find('#'));
 }
@@ -327,7 +370,7 @@ std::string action(const PlanRow& row) {
     text += (row.from ? text_of(*row.from) : "") + "->";
   text += text_of(row.to);
   for (const auto& dim : row.mesh_dims) text += "," + dim;
-  return text + ")";
+  return text + text_of(row.hops) + ")";
 }
 
 std::string to_string(const PlanRow& row) {

@@ -6,7 +6,10 @@
 //   blk1\.attn\.aten::bmm#1.forward_pre:<in>:0:redist(->S0,tp)
 //   blk1\.attn.run:<factory>:shard(S1,tp)
 //   backward_post:*.grad:annot(P,dp)
+//   backward_post:*.grad:annot(P,dp;passes:f32,ranks:bf16)
 #pragma once
+#include <c10/core/ScalarType.h>
+
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -26,6 +29,16 @@ bool is_of_parameters(PlanPhase phase);
 // In which order the terms of an element of a gradient are added up: that of ranks; neighbours in pairs, and
 // so on with the sums; or the correctly rounded sum, which has none.
 enum class SumOrder { kFold, kTree, kExact };
+
+// Terms of a step are those of each of its passes (microbatches) and of each rank. One of the two sums that
+// they are added up by: over passes, in their order, or over ranks, in SumOrder's.
+struct SumHop {
+  enum class Over { kPasses, kRanks };
+  Over over = Over::kRanks;
+  std::optional<c10::ScalarType> dtype = std::nullopt;  // in which it is made; not said: the gradient's
+
+  bool operator==(const SumHop&) const = default;
+};
 
 struct PlanRow {
   std::string module;  // regular expression (ECMAScript) that a module's whole path matches; "": the model
@@ -48,6 +61,9 @@ struct PlanRow {
   // "aten::mm#1", its second one; "": of the module. Ops are those that reach the engine, below autograd.
   std::string op = "";
   SumOrder sums = SumOrder::kFold;  // of gradients that pend
+  // Of these: both, in the order in which they are made. None: autograd adds up passes before ranks are, but
+  // of an exact sum, which is one of all terms.
+  std::vector<SumHop> hops = {};
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -71,7 +87,7 @@ class ParallelPlan {
   // (gradient_buckets.h). @param path of parameters, and ".grad": "layers\\.\\d+\\..*norm.weight.grad",
   // "*.grad"
   ParallelPlan& annotate(std::string_view path, Placements pending, std::vector<std::string> mesh_dims,
-                         SumOrder sums = SumOrder::kFold);
+                         SumOrder sums = SumOrder::kFold, std::vector<SumHop> hops = {});
   // Of gradients on their way back; not said: where autograd takes them, to the placements of what they are
   // gradients of.
   struct Gradient {
@@ -95,6 +111,8 @@ class ParallelPlan {
 
 bool is_factory(const PlanRow& row);
 bool is_annotation(const PlanRow& row);  // of a parameter's gradient
+// Whether the order in which gradients are added up tells the terms of one pass from those of another.
+bool tells_passes(SumOrder sums, const std::vector<SumHop>& hops);
 // Without the number of a call.
 std::string_view base_op(const PlanRow& row);
 const char* name(PlanPhase phase);  // "init", "run", "forward_pre", "forward_post", …

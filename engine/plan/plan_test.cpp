@@ -36,6 +36,9 @@ TEST(PlanRow, ReadsAsItIsWritten) {
            R"(layers\.\d+\.norm.backward_post:weight.grad:annot([P,P],dp,tp))",
            "backward_post:*.grad:annot_exact(P,dp)",
            "fc1.backward_post:bias.grad:annot_tree(P,dp)",
+           "backward_post:*.grad:annot([P,P],dp,tp;passes,ranks)",
+           "backward_post:*.grad:annot_tree(P,dp;ranks:bf16,passes:f32)",
+           "backward_post:*.grad:annot_exact(P,dp;passes:f32,ranks:f64)",
            "init:classes:shard(S0,tp)",
            "forward_pre:<in>:0:redist(->S0,dp)",
        }) {
@@ -108,6 +111,12 @@ TEST(PlanRow, WhatIsNoneSaysWhy) {
       {"fc.forward_pre:<in>:0:redist_early(->R,tp)", "in the phase forward_post"},
       {"f(c.init:weight:shard(S0,tp)", "no regular expression"},
       {"shard(S0,tp)", "no phase and tensor"},
+      {"backward_post:*.grad:annot(P,dp;passes)", "once, and over ranks once"},
+      {"backward_post:*.grad:annot(P,dp;ranks,ranks)", "once, and over ranks once"},
+      {"backward_post:*.grad:annot(P,dp;passes,rank)", "'rank' is no sum"},
+      {"backward_post:*.grad:annot(P,dp;passes:f33,ranks)", "f33"},
+      {"backward_post:*.grad:annot(P,dp;passes:i32,ranks)", "not added up in i32"},
+      {"fc.init:weight:shard(S0,tp;passes,ranks)", "a ;, behind which"},
   };
   for (const auto& [text, part] : cases) {
     const auto message = error_of([text = text] { parse_plan_row(text); });
@@ -137,20 +146,23 @@ TEST(ParallelPlan, CallsMakeRows) {
       .redistribute("matmul.<in>:1", Placements{Shard{1}}, {Replicate{}}, {"tp"},
                     ParallelPlan::Gradient{Placements{Partial{}}, {Shard{1}}})
       .redistribute("fc2.<out>", std::nullopt, {Partial{}, Shard{0}}, {"dp", "tp"},
-                    ParallelPlan::Gradient{std::nullopt, {Replicate{}, Shard{0}}});
+                    ParallelPlan::Gradient{std::nullopt, {Replicate{}, Shard{0}}})
+      .annotate("*.grad", {Partial{}}, {"dp"}, SumOrder::kTree,
+                {{SumHop::Over::kRanks}, {SumHop::Over::kPasses, c10::ScalarType::Float}});
   EXPECT_EQ(to_string(plan),
             "fc1.init:weight:shard(S0,tp)\n"
             "layers\\.\\d+.run:*:shard(R,fsdp)\n"
             "matmul.forward_pre:<in>:1:redist(S1->R,tp)\n"
             "matmul.backward_post:<in>:1:redist(P->S1,tp)\n"
             "fc2.forward_post:<out>:redist(->[P,S0],dp,tp)\n"
-            "fc2.backward_pre:<out>:redist(->[R,S0],dp,tp)\n");
+            "fc2.backward_pre:<out>:redist(->[R,S0],dp,tp)\n"
+            "backward_post:*.grad:annot_tree(P,dp;ranks,passes:f32)\n");
   EXPECT_THROW(plan.shard("fc1.weight", {Shard{0}}, {"tp"}, PlanPhase::kForwardPre), Error);
   EXPECT_THROW(plan.redistribute("fc1.weight", std::nullopt, {Shard{0}}, {"tp"}), Error);
   EXPECT_THROW(plan.redistribute("fc1.<in>:x", std::nullopt, {Shard{0}}, {"tp"}), Error);
-  EXPECT_EQ(plan.rows().size(), 6u);  // what throws adds nothing
+  EXPECT_EQ(plan.rows().size(), 7u);  // what throws adds nothing
   plan += plan;
-  EXPECT_EQ(plan.rows().size(), 12u);
+  EXPECT_EQ(plan.rows().size(), 14u);
   const PlanRow short_row{"fc", PlanPhase::kInit, "weight", 0, std::nullopt, {}, {"tp"}, false};
   EXPECT_TRUE(says(error_of([&] { ParallelPlan({short_row}); }), {"1 mesh dimensions and 0 placements"}));
   auto from = short_row;

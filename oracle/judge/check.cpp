@@ -70,15 +70,7 @@ class Checker {
     window.epoch = 0;
     if (s.spec == nullptr) return set_outside(window, Shadow::plain());
     places_.begin(window, s.spec);
-    if (s.locals.empty()) return void(shadow_.set(window, Shadow::plain()));
-    const SlicingPtr plan = slicing_of(*s.spec);
-    Tensors terms;
-    for (int64_t t = 0; t < plan->terms; ++t)
-      terms.push_back(at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)));
-    for (size_t p = 0; p < s.locals.size(); ++p)
-      paste(s.locals[p].detach(), *plan, static_cast<int64_t>(p), terms[static_cast<size_t>(plan->term[p])]);
-    const bool is_plain = plan->partial_dims.empty() && same_bits(terms[0], recording_.read(window));
-    shadow_.set(window, is_plain ? Shadow::plain() : shadow_.rendition(window, terms, *plan));
+    shadow_.set(window, s.locals.empty() ? Shadow::plain() : begun_as(s, window, recording_, shadow_));
   }
 
   void move() {
@@ -93,6 +85,7 @@ class Checker {
   // Redistributions, and what else may stand in the timeline without an op of the plain run.
   void pass_moves(StopAt stop = StopAt::kNone) {
     for (; !at_end() && !is_awaited(entry()); ++next_) {
+      if (entry().op == kRedistribute && entry().inputs.size() > 1) return;
       if (entry().op == kRedistribute && !is_vacuous(entry())) {
         if (stop == StopAt::kAskedFor && !entry().implicit) return;
         const auto& moved = entry().inputs.at(0);
@@ -269,9 +262,21 @@ class Checker {
         !reads(op, entry().inputs.at(0)))
       return;
     const Spec& got = *entry().outputs[0].spec;
-    if (got != got.with_placements(op.target->placements, op.target->order)) return;
+    if (got == got.with_placements(op.target->placements, op.target->order)) take_redistribution(op);
+  }
+
+  // Of passes, whose terms the engine has kept apart: in the order that its entry declares.
+  void step_sum(const RecordedOp& op) {
+    pass_alone();
+    if (at_end() || entry().op != kRedistribute || entry().inputs.size() != op.inputs.size())
+      report_mismatch(Condition::kSequence, "the plain run adds up the gradients of ", op.inputs.size(),
+                      " passes here");
+    take_redistribution(op);
+  }
+
+  void take_redistribution(const RecordedOp& op) {
     note(judge_redistribution(entry(), recording_, shadow_, &op), entry().op);
-    places_.begin(to, entry().outputs[0].spec);
+    places_.begin(op.results[0], entry().outputs[0].spec);
     ++result_.redistributions;
     ++next_;
   }
@@ -285,6 +290,7 @@ class Checker {
 
   void step(const RecordedOp& op) {
     if (op.target) return step_redistribution(op);
+    if (op.sums_passes) return step_sum(op);
     if (op.placed) return begin(op);
     if (is_outside(op)) return step_outside(op);
     if (op.inputs.empty() && alone(op.op->name)) return skip(op);
@@ -335,25 +341,6 @@ class Checker {
     for (const RecordedOp& part : expanded_.back()) step(part);
   }
 
-  // An op finds what it views or writes where one of its names has it, or moved what it may not. What has no
-  // elements is nowhere, so that nothing can move it.
-  void check_stays(const OpInQuestion& q) {
-    for (const Effect& e : q.effects) {
-      if (!e.written && !returns_view(q.op, e)) continue;
-      if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
-      const Window& from = q.op.inputs[static_cast<size_t>(e.input)];
-      if (from.numel() == 0) continue;
-      const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
-      const auto places = places_.of(from, Places::By::kProgram);
-      if (places.empty()) places_.add(from, q.inputs[static_cast<size_t>(e.input)]->spec);  // an inner op's
-      if (places.empty() || lies_so(places, now)) continue;
-      report_mismatch(Condition::kRule, "it moved what it ", e.written ? "writes to" : "views", ", from ",
-                      *places.back(), " to ", now, ": it ought to be refused");
-    }
-    for (size_t k = 0; k < q.effects.size(); ++k)
-      if (q.outputs[k] != nullptr && !q.op.in_backward) places_.add(q.effects[k].window, q.outputs[k]->spec);
-  }
-
   // Of copies of the same value, the one of this op.
   bool may_be(const RecordedOp& op, const TimelineEntry& e) {
     if (e.op != op.op->name) return false;
@@ -380,7 +367,7 @@ class Checker {
     if (leaves_unset(op.op->name)) {
       for (const Effect& e : q.effects) shadow_.set(e.window, Shadow::unset());
     } else {
-      check_stays(q);
+      check_stays(q, places_);
       note(judge_op(q, recording_, shadow_), entry().op);
     }
     ++next_;
@@ -437,11 +424,13 @@ class Checker {
     }
   }
 
+  void pass_alone() {
+    for (pass_moves(); !at_end() && alone(entry().op); ++next_, pass_moves()) pass_copy();
+  }
+
   void finish_timeline() {
-    for (pass_moves(); !at_end(); ++next_, pass_moves()) {
-      if (!alone(entry().op)) report_mismatch(Condition::kSequence, "the plain run has ended before this op");
-      pass_copy();
-    }
+    pass_alone();
+    if (!at_end()) report_mismatch(Condition::kSequence, "the plain run has ended before this op");
   }
 
   void finish(const Final& f, size_t i) {

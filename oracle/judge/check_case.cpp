@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Case before the judge: what its inputs begin as.
+#include <ATen/ATen.h>
+
 #include "engine/values/error.h"
-#include "oracle/judge/check.h"
+#include "oracle/judge/judge_op.h"
 #include "oracle/program/statements.h"
 #include "oracle/program/values.h"
 
 namespace lockstep::oracle {
 
-using Tensors = std::vector<at::Tensor>;
+RenditionPtr begun_as(const Start& start, const Window& window, const Recording& recording, Shadow& shadow) {
+  const SlicingPtr plan = slicing_of(*start.spec);
+  Tensors terms;
+  for (int64_t t = 0; t < plan->terms; ++t)
+    terms.push_back(at::empty_strided(window.shape, window.stride, at::TensorOptions(window.dtype)));
+  for (size_t p = 0; p < start.locals.size(); ++p)
+    paste(start.locals[p].detach(), *plan, static_cast<int64_t>(p),
+          terms[static_cast<size_t>(plan->term[p])]);
+  const bool is_plain = plan->partial_dims.empty() && same_bits(terms[0], recording.read(window));
+  return is_plain ? Shadow::plain() : shadow.rendition(window, terms, *plan);
+}
 
 Judgement check(const Case& c, const PlainRun& plain, const Timeline& timeline,
                 const std::vector<TensorRecord>& finals) {

@@ -12,6 +12,7 @@
 #include "oracle/judge/bound.h"
 #include "oracle/judge/families.h"
 #include "oracle/judge/licence.h"
+#include "oracle/judge/places.h"
 #include "oracle/judge/rank_runs.h"
 #include "oracle/judge/rule_question.h"
 #include "oracle/ownership/dtypes.h"
@@ -429,6 +430,23 @@ std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& reco
   for (const size_t i : wanted)
     learn(q, i, own_or_plain(q, i, terms[i], *slicing_of(*q.outputs[i]->spec), recording, shadow), shadow);
   return explanation;
+}
+
+void check_stays(const OpInQuestion& q, Places& all) {
+  for (const Effect& e : q.effects) {
+    if (!e.written && !returns_view(q.op, e)) continue;
+    if (q.op.inner || e.input < 0 || q.inputs[static_cast<size_t>(e.input)] == nullptr) continue;
+    const Window& from = q.op.inputs[static_cast<size_t>(e.input)];
+    if (from.numel() == 0) continue;
+    const Spec& now = *q.inputs[static_cast<size_t>(e.input)]->spec;
+    const auto places = all.of(from, Places::By::kProgram);
+    if (places.empty()) all.add(from, q.inputs[static_cast<size_t>(e.input)]->spec);  // an inner op's
+    if (places.empty() || lies_so(places, now)) continue;
+    report_mismatch(Condition::kRule, "it moved what it ", e.written ? "writes to" : "views", ", from ",
+                    *places.back(), " to ", now, ": it ought to be refused");
+  }
+  for (size_t k = 0; k < q.effects.size(); ++k)
+    if (q.outputs[k] != nullptr && !q.op.in_backward) all.add(q.effects[k].window, q.outputs[k]->spec);
 }
 
 }  // namespace lockstep::oracle

@@ -12,6 +12,8 @@
 
 namespace lockstep::oracle {
 
+class Places;
+
 // Thrown by what judges an entry; check() adds where.
 struct Mismatched {
   Mismatch mismatch;
@@ -39,10 +41,17 @@ struct OpInQuestion {
 // Asks both questions. How the entry differs from the plain answer on the same inputs; empty if it has its
 // bits. The shadow learns the results. Throws Mismatched.
 std::optional<Explanation> judge_op(const OpInQuestion& q, const Recording& recording, Shadow& shadow);
-// @param asked the Program's own redistribution: from what it reads to a value of its own. Null: one that the
-// engine inserted, or a backward pass: another rendition of the same value.
+// @param asked the Program's own redistribution: from what it reads to a value of its own; or a sum of
+// passes, whose terms the entry reads, one input each, and adds up in its order over passes and ranks. Null:
+// one that the engine inserted, or a backward pass: another rendition of the same value.
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow, const RecordedOp* asked = nullptr);
+
+// What the engine's own locals of a tensor come to, whose window this is.
+RenditionPtr begun_as(const Start& start, const Window& window, const Recording& recording, Shadow& shadow);
+// An op finds what it views or writes where one of its names has it, or moved what it may not. What has no
+// elements is nowhere, so that nothing can move it.
+void check_stays(const OpInQuestion& q, Places& all);
 
 // The values of a rendition, pending terms folded in their dtype and default order.
 at::Tensor folded(const Window& window, const Rendition& rendition, const Shadow& shadow);

@@ -55,8 +55,9 @@ void check_node(const ReductionOrder::Node& node, c10::ScalarType dtype, double 
     check_node(child, dtype, above * static_cast<double>(node.divisor), wanted);
 }
 
-// Nothing of an order is believed: it reduces what pends, as it pends, each term once.
-void check_order(const ReductionOrder& order, const Pending& p) {
+// Nothing of an order is believed: it reduces what pends, as it pends, each term of each pass once.
+void check_order(const ReductionOrder& order, const std::vector<Pending>& passes) {
+  const Pending& p = passes.front();
   if (order.mesh_dims.empty() && !order.empty())
     report_mismatch(Condition::kOp, "its order reduces over no mesh dimension");
   ReduceOp op = ReduceOp::kSum;
@@ -70,7 +71,7 @@ void check_order(const ReductionOrder& order, const Pending& p) {
       op = p.ops[as_size(d)];
   }
   try {
-    validate(order, ranks, 1, p.terms.front().numel());
+    validate(order, ranks, std::ssize(passes), p.terms.front().numel());
   } catch (const Error& e) {
     report_mismatch(Condition::kOp, "its order is malformed: ", e.what());
   }
@@ -82,21 +83,24 @@ void check_order(const ReductionOrder& order, const Pending& p) {
   }
 }
 
-// The terms of each group become one. @param slice_of see reduce.h.
-void fold_groups(Pending& p, const ReductionOrder& order, const at::Tensor& slice_of) {
-  if (order.empty()) return;
+// The terms of each group become one, of all passes. @param slice_of see reduce.h.
+Pending fold_groups(const std::vector<Pending>& passes, const ReductionOrder& order,
+                    const at::Tensor& slice_of) {
+  Pending p = passes.front();
+  if (order.empty()) return p;
   const auto places = places_of(order, p);
   Tensors folded;
   for (const auto& group : groups_along(places, p.sizes))
     folded.push_back(reduce(
-        order, [&](int64_t rank, int64_t) { return p.terms[group[as_size(rank)]]; }, slice_of,
-        p.terms.front().scalar_type()));
+        order, [&](int64_t rank, int64_t pass) { return passes[as_size(pass)].terms[group[as_size(rank)]]; },
+        slice_of, p.terms.front().scalar_type()));
   p.terms = std::move(folded);
   for (auto d = places.rbegin(); d != places.rend(); ++d) {
     p.dims.erase(p.dims.begin() + *d);
     p.ops.erase(p.ops.begin() + *d);
     p.sizes.erase(p.sizes.begin() + *d);
   }
+  return p;
 }
 
 // A value becomes terms: coordinate 0 keeps it and the others hold the identity; the kinds for which that is
@@ -178,10 +182,11 @@ void paste_terms(Pending& whole, const Pending& part, const Slicing& slices, int
 
 // Whole terms, or slice by slice: which of two NaNs survives may depend on where the vector body of a kernel
 // ends, hence on the slices that the ranks fold.
-Steps take_steps(const Pending& before, const TimelineEntry& entry, const Slicing* slices) {
-  const at::Tensor numbers = slice_numbers(entry.order, before.terms.front().sizes());
-  const auto run = [&](Pending p, const at::Tensor& slice_of) {
-    fold_groups(p, entry.order, slice_of);
+Steps take_steps(const std::vector<Pending>& before, const TimelineEntry& entry, const Slicing* slices) {
+  const at::Tensor& like = before.front().terms.front();
+  const at::Tensor numbers = slice_numbers(entry.order, like.sizes());
+  const auto run = [&](const std::vector<Pending>& passes, const at::Tensor& slice_of) {
+    auto p = fold_groups(passes, entry.order, slice_of);
     Steps steps{p, std::move(p)};
     meet_target(steps.placed, *entry.outputs[0].spec);
     return steps;
@@ -190,13 +195,24 @@ Steps take_steps(const Pending& before, const TimelineEntry& entry, const Slicin
   Steps whole;
   for (size_t i = 0; i < slices->shares.size(); ++i) {
     const auto position = static_cast<int64_t>(i);
-    Pending part{before.dims, before.ops, before.sizes, {}};
-    for (const at::Tensor& t : before.terms) part.terms.push_back(cut(t, *slices, position));
-    const Steps steps = run(std::move(part), numbers.defined() ? cut(numbers, *slices, position) : numbers);
-    paste_terms(whole.reduced, steps.reduced, *slices, position, before.terms[0]);
-    paste_terms(whole.placed, steps.placed, *slices, position, before.terms[0]);
+    auto parts = before;
+    for (Pending& part : parts)
+      for (at::Tensor& t : part.terms) t = cut(t, *slices, position);
+    const Steps steps = run(parts, numbers.defined() ? cut(numbers, *slices, position) : numbers);
+    paste_terms(whole.reduced, steps.reduced, *slices, position, like);
+    paste_terms(whole.placed, steps.placed, *slices, position, like);
   }
   return whole;
+}
+
+// Whole, or where that is not what the ranks have, slice by slice of what they have or had.
+Steps steps_of(const std::vector<Pending>& before, const TimelineEntry& entry) {
+  const TensorRecord& target = entry.outputs[0];
+  Steps steps = take_steps(before, entry, nullptr);
+  for (const Spec* spec : {target.spec.get(), entry.inputs[0].spec.get()})
+    if (first_mismatch(steps.placed.terms, target) >= 0)
+      steps = take_steps(before, entry, slicing_of(*spec).get());
+  return steps;
 }
 
 Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recording& recording,
@@ -207,31 +223,67 @@ Moved move(const Shadow::Sighting& from, const TimelineEntry& entry, const Recor
     if (!entry.order.empty()) report_mismatch(Condition::kOp, "its order reduces where nothing pends");
     return {from.rendition, std::nullopt};
   }
-  const Pending before{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)};
+  const std::vector<Pending> before = {{r.partial_dims, r.ops, r.sizes, shadow.terms(from.window, r)}};
   check_order(entry.order, before);
-  const SlicingPtr source_plan = slicing_of(*entry.inputs[0].spec), target_plan = slicing_of(*target.spec);
-  Steps steps = take_steps(before, entry, nullptr);
-  for (const Slicing* slices : {target_plan.get(), source_plan.get()})
-    if (first_mismatch(steps.placed.terms, target) >= 0) steps = take_steps(before, entry, slices);
-  auto explanation = judge_fold(before, steps.reduced);
+  const Steps steps = steps_of(before, entry);
+  auto explanation = judge_fold(before.front(), steps.reduced);
   const Pending& after = steps.placed;
   if (!explanation) explanation = judge_fold(steps.reduced, after);
   // Nothing is to be explained of what has the plain run's bits.
   const bool is_plain = after.dims.empty() && same_bits(after.terms[0], recording.read(from.window));
   if (is_plain) explanation.reset();
-  return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *target_plan),
+  return {is_plain ? Shadow::plain() : shadow.rendition(from.window, after.terms, *slicing_of(*target.spec)),
           std::move(explanation)};
+}
+
+void report_other_bits(int64_t position, const TimelineEntry& entry) {
+  report_mismatch_at(position, Condition::kOp, "the rank at position ", position,
+                     " does not hold its part of ", *entry.outputs[0].spec, " of what was ",
+                     *entry.inputs[0].spec, ", in the order that is declared",
+                     entry.order.empty() ? "" : ": ", entry.order.empty() ? "" : to_string(entry.order));
+}
+
+// All terms of all passes pend alike, and nothing of their sum does.
+std::optional<Explanation> judge_sum(const TimelineEntry& entry, const Recording& recording, Shadow& shadow,
+                                     const RecordedOp& op) {
+  const TensorRecord& out = entry.outputs[0];
+  std::vector<Pending> passes;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const TensorRecord& in = entry.inputs[i];
+    const auto found = in.spec == nullptr ? nullptr : shadow.find(op.inputs[i], in);
+    if (found == nullptr || *in.spec != *entry.inputs[0].spec)
+      report_mismatch(Condition::kClosed, "what it adds up of pass ", i,
+                      " is not the gradient that the plain run has there");
+    passes.push_back({found->partial_dims, found->ops, found->sizes, shadow.terms(op.inputs[i], *found)});
+  }
+  if (entry.order.empty() || out.spec->has_partial())
+    report_mismatch(Condition::kOp, "it does not say in which order it adds up passes, or leaves some apart");
+  check_order(entry.order, passes);
+  const Steps steps = steps_of(passes, entry);
+  const at::Tensor& sum = steps.placed.terms.at(0);
+  if (const auto position = first_mismatch(steps.placed.terms, out); position >= 0)
+    report_other_bits(position, entry);
+  const Window& to = op.results[0];
+  const at::Tensor plain = recording.read(to);
+  const bool is_plain = same_bits(sum, plain);
+  const RenditionPtr own =
+      shadow.set(to, is_plain ? Shadow::plain() : shadow.rendition(to, {sum}, *slicing_of(*out.spec)));
+  shadow.learn(to, own, out);
+  if (is_plain) return std::nullopt;
+  return explain(Why::kReductionOrder, sum, plain);
 }
 
 }  // namespace
 
 std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, const Recording& recording,
                                                 Shadow& shadow, const RecordedOp* asked) {
-  if (entry.inputs.size() != 1 || entry.outputs.size() != 1)
+  const bool sums = asked != nullptr && asked->sums_passes;
+  if (entry.inputs.size() != (sums ? asked->inputs.size() : 1) || entry.outputs.size() != 1)
     report_mismatch(Condition::kSequence, "a redistribution has one input and one result");
   const TensorRecord &in = entry.inputs[0], &out = entry.outputs[0];
   if (in.spec == nullptr || out.spec == nullptr)
     report_mismatch(Condition::kClosed, "it moves an undefined tensor");
+  if (sums) return judge_sum(entry, recording, shadow, *asked);
   std::vector<Shadow::Sighting> sightings;
   if (asked == nullptr)
     sightings = shadow.recognise(in);
@@ -251,11 +303,7 @@ std::optional<Explanation> judge_redistribution(const TimelineEntry& entry, cons
   for (const auto& sighting : sightings) {
     Moved moved = move(sighting, entry, recording, shadow);
     const int64_t position = first_mismatch(shadow.terms(sighting.window, *moved.rendition), out);
-    if (position >= 0)
-      report_mismatch_at(position, Condition::kOp, "the rank at position ", position,
-                         " does not hold its part of ", *out.spec, " of what was ", *in.spec,
-                         ", in the order that is declared", entry.order.empty() ? "" : ": ",
-                         entry.order.empty() ? "" : to_string(entry.order));
+    if (position >= 0) report_other_bits(position, entry);
     if (!explanation) explanation = std::move(moved.explanation);
     if (asked != nullptr) {
       const Window& to = asked->results[0];

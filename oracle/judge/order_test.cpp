@@ -133,5 +133,72 @@ TEST(Order, OfElementsInOneMemoryIsEachOnesOwn) {
   EXPECT_TRUE(j.passed() && !j.equal) << describe(j);
 }
 
+// An engine that keeps the terms of three passes apart, on two ranks, and adds up all of them.
+Judgement judge_passes(const std::string& declared, const std::function<at::Tensor(const Locals&)>& sum) {
+  const DeviceMesh mesh({2});
+  const auto spec = [&](const char* placements, const at::Tensor& like) {
+    return std::make_shared<const Spec>(mesh, parse_placements(placements), like.sizes().vec(),
+                                        like.strides().vec(), like.scalar_type());
+  };
+  Recording recording;
+  Locals terms, passes;  // of ranks 0 and 1, pass by pass
+  for (uint64_t seed = 0; seed < 6; ++seed)
+    terms.push_back(at::randn({5, 6}, at::detail::createCPUGenerator(seed), at::kFloat).to(at::kBFloat16));
+  for (size_t pass = 0; pass < 3; ++pass) passes.push_back(terms[2 * pass] + terms[2 * pass + 1]);
+  const at::Tensor plain = recording.add_up(passes);
+  const Held made{spec("[R]", plain), {sum(terms), sum(terms)}};
+  TimelineEntry entry;
+  entry.op = "lockstep::redistribute";
+  std::vector<Start> starts;
+  for (size_t pass = 0; pass < 3; ++pass) {
+    const Held held{spec("[P]", plain), {terms[2 * pass], terms[2 * pass + 1]}};
+    starts.push_back({passes[pass], held.spec, held.locals});
+    entry.inputs.push_back(held.record());
+  }
+  entry.args.resize(3);
+  entry.tensors_per_arg = {1, 1, 1};
+  entry.outputs = {made.record()};
+  entry.aliases = {-1};
+  entry.order = parse_reduction_order(declared);
+  const Final end{plain, made.record(), true};
+  return check(recording, {entry}, starts, {&end, 1}, Lane::kExact);
+}
+
+// Would catch: passes and ranks that change places, a sum of one of them in another dtype, an exact sum that
+// rounds twice, a term that is taken twice, or not at all.
+TEST(Order, OfPassesIsNestedAndTakesEachTermOnce) {
+  const auto f32 = [](const at::Tensor& t) { return t.to(at::kFloat); };
+  const auto f64 = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  const auto bf16 = [](const at::Tensor& t) { return t.to(at::kBFloat16); };
+  const std::vector<InOrder> engines = {
+      {"over 0: sum:bf16(fold (fold 0 0.m1 0.m2) (fold 1 1.m1 1.m2))",
+       [](const Locals& t) { return ((t[0] + t[2]) + t[4]) + ((t[1] + t[3]) + t[5]); }},
+      {"over 0: sum:bf16(fold (fold 0 1) (fold 0.m1 1.m1) (fold 0.m2 1.m2))",
+       [](const Locals& t) { return ((t[0] + t[1]) + (t[2] + t[3])) + (t[4] + t[5]); }},
+      {"over 0: sum:bf16(fold sum:f32(fold 0 0.m1 0.m2) sum:f32(fold 1 1.m1 1.m2))",
+       [&](const Locals& t) {
+         return bf16((f32(t[0]) + f32(t[2])) + f32(t[4])) + bf16((f32(t[1]) + f32(t[3])) + f32(t[5]));
+       }},
+      {"over 0: sum:f32(fold sum:bf16(fold 0 1) sum:bf16(fold 0.m1 1.m1) sum:bf16(fold 0.m2 1.m2))",
+       [&](const Locals& t) { return bf16((f32(t[0] + t[1]) + f32(t[2] + t[3])) + f32(t[4] + t[5])); }},
+      {"over 0: sum:bf16(exact 0 1 0.m1 1.m1 0.m2 1.m2)",
+       [&](const Locals& t) {
+         return bf16(((((f64(t[0]) + f64(t[1])) + f64(t[2])) + f64(t[3])) + f64(t[4])) + f64(t[5]));
+       }},
+  };
+  for (const InOrder& engine : engines)
+    for (const InOrder& other : engines) {
+      const Judgement j = judge_passes(other.order, engine.reduce);
+      EXPECT_EQ(j.passed(), &engine == &other) << engine.order << '\n' << other.order << describe(j);
+    }
+  for (const auto* order :
+       {"over 0: sum:bf16(fold (fold 0 0 0.m2) (fold 1 1.m1 1.m2))", "over 0: sum:bf16(fold 0 1 0.m1 1.m1)",
+        "over 0: sum/2:bf16(fold (fold 0 0.m1 0.m2) (fold 1 1.m1 1.m2))", "none"}) {
+    const Judgement j = judge_passes(order, engines.front().reduce);
+    ASSERT_TRUE(j.mismatch) << order;
+    EXPECT_EQ(j.mismatch->condition, Condition::kOp) << describe(j);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::oracle

@@ -291,6 +291,23 @@ void Recording::add_redistribution(const at::Tensor& from, const at::Tensor& to,
   ops.push_back(std::move(op));
 }
 
+at::Tensor Recording::add_up(const std::vector<at::Tensor>& passes) {
+  const at::DisableRecordFunctionGuard unseen;
+  const at::NoGradGuard no_grad;
+  auto sum = passes.at(0).clone();
+  for (size_t i = 1; i < passes.size(); ++i) sum = sum + passes[i];
+  RecordedOp op;
+  op.op = &find_operator("aten::stack");  // libtorch's own have no sum of a list
+  op.args = {c10::IValue()};
+  op.tensors_per_arg = {std::ssize(passes)};
+  for (const at::Tensor& pass : passes) op.inputs.push_back(window(pass));
+  op.results = {window(sum)};
+  op.sums_passes = true;
+  op.device = device;
+  ops.push_back(std::move(op));
+  return sum;
+}
+
 void Recording::add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
                              const std::vector<at::Tensor>& to) {
   crossing.before = ops.size();

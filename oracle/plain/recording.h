@@ -74,6 +74,8 @@ struct RecordedOp {
   c10::Device device = c10::kCPU;  // whose kernel it was
   SpecPtr placed = nullptr;        // of a factory that does not draw: where the Program says that it lies
   std::optional<Target> target;    // of a redistribution that the Program asks for: to the plain run a copy
+  // Of gradients of passes, added up from the left, which an engine adds up in an order of its own.
+  bool sums_passes = false;
 };
 
 // Values that left the tensors on a mesh, and are plain from there on; or plain ones that became such a
@@ -105,6 +107,9 @@ class Recording {
   // How many windows of what has ended hold the storage.
   int64_t holds(const c10::Storage& storage) const;
   void add_redistribution(const at::Tensor& from, const at::Tensor& to, const Target& target);
+  // The sum of what passes of accumulation have left, of each its own tensor: one op, whatever it is made of.
+  // @pre at least one
+  at::Tensor add_up(const std::vector<at::Tensor>& passes);
   // At this time, between these tensors.
   void add_crossing(Crossing crossing, const std::vector<at::Tensor>& from,
                     const std::vector<at::Tensor>& to);

@@ -47,6 +47,27 @@ bool is_tied(const Parallelizing& p) {
 bool is_of_sums(const PlanRow& row) {
   return is_annotation(row) && row.sums != SumOrder::kFold;
 }
+bool tells(const PlanRow& row) {
+  return is_annotation(row) && tells_passes(row.sums, row.hops);
+}
+bool has_hops(const PlanRow& row) {
+  return !row.hops.empty();
+}
+bool is_of_all(const PlanRow& row) {
+  return tells(row) && row.hops.empty();
+}
+// Of several passes.
+template <OfRow is_it>
+bool has_passes(const Parallelizing& p) {
+  return p.passes > 1 && has<is_it>(p);
+}
+bool has_wider_hop(const Parallelizing& p) {
+  const auto is_wider = [&](const PlanRow& row) {
+    return std::any_of(row.hops.begin(), row.hops.end(),
+                       [&](const SumHop& hop) { return hop.dtype.value_or(p.dtype) != p.dtype; });
+  };
+  return p.passes > 1 && std::any_of(p.plan.rows().begin(), p.plan.rows().end(), is_wider);
+}
 bool is_second(const PlanRow& row) {
   return row.phase == kForwardPre && row.index == 1;
 }
@@ -123,6 +144,62 @@ void sums_are_folds(ParallelPlan& plan) {
   set_rows(plan, std::move(rows));
 }
 
+void change_hops(ParallelPlan& plan, void (*change)(PlanRow& row)) {
+  auto rows = plan.rows();
+  for (auto& row : rows)
+    if (is_annotation(row)) change(row);
+  set_rows(plan, std::move(rows));
+}
+
+void hops_are_swapped(ParallelPlan& plan) {
+  change_hops(plan, [](PlanRow& row) {
+    std::reverse(row.hops.begin(), row.hops.end());
+    if (row.sums != SumOrder::kExact) return;
+    for (auto& hop : row.hops) hop.dtype.reset();  // none is then rounded to a narrower one
+  });
+}
+
+void hops_are_narrow(ParallelPlan& plan) {
+  change_hops(plan, [](PlanRow& row) {
+    for (auto& hop : row.hops) hop.dtype.reset();
+  });
+}
+
+void passes_are_rounded_first(ParallelPlan& plan) {
+  change_hops(plan, [](PlanRow& row) {
+    if (row.hops.empty()) row.hops = {{SumHop::Over::kPasses}, {SumHop::Over::kRanks}};
+  });
+}
+
+// Each sum of passes and ranks is said to be what the plan asks for.
+void says_as_planned(Timeline& timeline, const Parallelizing& p) {
+  for (const auto& row : p.plan.rows()) {
+    if (!tells(row)) continue;
+    const auto said = order_said(p, row);
+    for (auto& entry : timeline)
+      if (std::ssize(entry.inputs) == p.passes && entry.order.mesh_dims == said.mesh_dims &&
+          entry.op == "lockstep::redistribute" && !entry.implicit)
+        entry.order = said;
+  }
+}
+
+// What the first pass leaves in the first parameter that has a gradient, and each second one after it.
+void change_first_pass(nn::Module& model, double factor) {
+  const auto parameter = model.parameters().at(0);
+  const auto come = std::make_shared<int64_t>(0);
+  parameter.register_hook([come, factor](const at::Tensor& gradient) {
+    if (gradient.defined() && (*come)++ % 2 == 0)
+      for (const auto& local : local_tensors(gradient)) local.mul_(factor);
+    return at::Tensor();
+  });
+}
+void first_pass_counts_twice(nn::Module& model) {
+  change_first_pass(model, 2);
+}
+void first_pass_is_lost(nn::Module& model) {
+  change_first_pass(model, 0);
+}
+
 void shared_are_parted(nn::Module& model) {
   for (const auto& [value, paths] : model.parameters_with_paths())
     for (size_t i = 1; i < paths.size(); ++i)
@@ -193,6 +270,22 @@ std::vector<Fault> plan_faults() {
       {228, "sums-in-another-order", "K6",
        "gradients are added up in rank order that are to be a tree, or exact", "plans", 200, 0,
        of_plans<has<is_of_sums>>, with_plan({.applied = sums_are_folds})},
+      {243, "ranks-before-passes", "K6",
+       "ranks go first where passes are to, or the other way, and nobody says", "plans", 600, 0,
+       of_plans<has_passes<has_hops>>, with_plan({.applied = hops_are_swapped, .told = says_as_planned})},
+      {244, "hop-in-another-dtype", "K6",
+       "sums are made in the gradients' dtype that are to be in a wider one", "plans", 1000, 0,
+       of_plans<has_wider_hop>, with_plan({.applied = hops_are_narrow, .told = says_as_planned})},
+      {245, "pass-counted-twice", "K1", "the first pass's terms of a gradient come twice to the sum", "plans",
+       600, 0, of_plans<has_passes<tells>>, with_plan({.placed = first_pass_counts_twice})},
+      {246, "exact-rounds-twice", "K6",
+       "passes are added up and rounded before the sum that is to be rounded once", "plans", 1000, 0,
+       of_plans<has_passes<is_of_all>>,
+       with_plan({.applied = passes_are_rounded_first, .told = says_as_planned})},
+      {247, "planned-hops-swapped", "K15", "a row's sums are made, and declared, in the other order", "plans",
+       600, 0, of_plans<has_passes<has_hops>>, with_plan({.applied = hops_are_swapped})},
+      {248, "pass-lost", "K1", "the first pass's terms of a gradient are zero", "plans", 600, 0,
+       of_plans<has_passes<tells>>, with_plan({.placed = first_pass_is_lost})},
       {249, "static-frozen", "K15", "parameters are frozen after a step has been seen", "plans", 60, 0,
        of_plans<is_static>, with_plan({.seen = frozen})},
       {250, "static-in-another-mode", "K15", "a model is evaluated as it was seen in training", "plans", 200,

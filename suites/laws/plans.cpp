@@ -39,7 +39,7 @@ class OneDevice {
     const RandomScope plain(hosted);
     recording_.device = p.mesh.device_type();
     const oracle::RecordingScope recorder(recording_);
-    losses_ = train(*model_, x_, p);
+    losses_ = train(*model_, x_, p, {}, [&](const nn::Tensors& passes) { return recording_.add_up(passes); });
     recorder.check();
     random_after_ = generator().state;
   }

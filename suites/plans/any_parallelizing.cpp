@@ -103,6 +103,20 @@ void add_rows(Parallelizing& p, const std::vector<PlanRow>& rows) {
   if (unfit(more).empty()) p = std::move(more);
 }
 
+// Sums over passes and over ranks, each in a dtype that holds the gradients' numbers.
+std::vector<SumHop> any_hops(Random& draw, const Parallelizing& p) {
+  using Dtype = std::optional<c10::ScalarType>;
+  const auto any_dtype = [&] {
+    if (p.dtype == at::kBFloat16)
+      return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kFloat, at::kDouble});
+    if (p.dtype == at::kFloat) return draw.pick<Dtype>({std::nullopt, at::kFloat, at::kDouble, at::kDouble});
+    return Dtype();
+  };
+  std::vector<SumHop> hops = {{SumHop::Over::kPasses, any_dtype()}, {SumHop::Over::kRanks, any_dtype()}};
+  if (draw.chance(50)) std::reverse(hops.begin(), hops.end());
+  return hops;
+}
+
 // Gradients of all parameters, which nothing cuts there.
 void add_annotation(Random& draw, Parallelizing& p) {
   PlanRow row;
@@ -114,7 +128,11 @@ void add_annotation(Random& draw, Parallelizing& p) {
       row.to.push_back(Partial{});
     }
   row.sums = draw.pick({SumOrder::kFold, SumOrder::kTree, SumOrder::kExact});
-  add_rows(p, {row});
+  if (draw.chance(60)) row.hops = any_hops(draw, p);
+  auto more = p;
+  if (tells_passes(row.sums, row.hops)) more.passes = draw.between(1, 3);
+  add_rows(more, {row});
+  if (more.plan != p.plan) p = std::move(more);
 }
 
 // An input of an op that a block or a layer calls itself.

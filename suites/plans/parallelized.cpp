@@ -12,6 +12,7 @@
 #include "engine/plan/parallelize.h"
 #include "engine/static_eager/static_eager.h"
 #include "engine/tensor/timeline_log.h"
+#include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
 #include "suites/engines/counting_world.h"
@@ -26,24 +27,39 @@ void check(const std::string& why) {
   if (!why.empty()) throw std::logic_error(why);
 }
 
+// Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around
+// it.
+bool annotates(const PlanRow& row, const std::string& path) {
+  const auto dot = path.rfind('.');
+  const auto name = path.substr(dot == std::string::npos ? 0 : dot + 1) + ".grad";
+  auto module = dot == std::string::npos ? "" : path.substr(0, dot);
+  if (row.tensor != "*.grad") return row.tensor == name && speaks_of(row, module);
+  while (!speaks_of(row, module)) {
+    if (module.empty()) return false;
+    const auto last = module.rfind('.');
+    module = last == std::string::npos ? "" : module.substr(0, last);
+  }
+  return true;
+}
+
+bool annotates(const PlanRow& row, const nn::Module::WithPaths& parameter) {
+  return is_annotation(row) && std::any_of(parameter.paths.begin(), parameter.paths.end(),
+                                           [&](const auto& path) { return annotates(row, path); });
+}
+
 // Each gradient that a row annotates is added up over its mesh dimensions, in its order, once a step.
 std::string unlike_annotations(const Parallelizing& p, const nn::Module& model, const Timeline& timeline) {
   for (const auto& row : p.plan.rows()) {
     if (!is_annotation(row)) continue;
-    constexpr ReductionOrder::Kind kKinds[] = {ReductionOrder::Kind::kFold, ReductionOrder::Kind::kTree,
-                                               ReductionOrder::Kind::kExact};
-    std::vector<int64_t> dims;
-    for (const auto& dim : row.mesh_dims) dims.push_back(p.mesh.dim_index(dim));
-    std::sort(dims.begin(), dims.end());
+    const auto said = order_said(p, row);
     int64_t sums = 0, gradients = 0;
     for (const auto& entry : timeline)
-      sums += entry.op == "lockstep::redistribute" && !entry.implicit && entry.order.mesh_dims == dims &&
-              !entry.order.empty() &&
-              entry.order.slices[0].root.kind == kKinds[static_cast<size_t>(row.sums)];
-    for (const auto& parameter : model.parameters()) gradients += parameter.grad().defined();
+      sums += entry.op == "lockstep::redistribute" && !entry.implicit && entry.order == said;
+    for (const auto& parameter : model.parameters_with_paths())
+      gradients += parameter.value.grad().defined() && annotates(row, parameter);
     if (sums < gradients * p.steps)
       return concat(gradients, " gradients of ", p.steps, " steps are annotated, and ", sums,
-                    " sums are made so: ", row);
+                    " sums are made so: ", row, ", ", said);
   }
   return "";
 }
@@ -56,6 +72,28 @@ at::Tensor pass(nn::Module& model, const at::Tensor& x, bool is_last) {
   loss.backward();
   return loss.detach();
 }
+
+// Gradients of one device, each pass a tensor of its own.
+class PassesApart {
+ public:
+  PassesApart(const Parallelizing& p, const nn::Module& model) {
+    for (const auto& parameter : model.parameters_with_paths())
+      for (const auto& row : p.plan.rows())
+        if (p.passes > 1 && tells_passes(row.sums, row.hops) && annotates(row, parameter))
+          parameters_.push_back({parameter.value, {}});
+  }
+  void take() {
+    for (auto& [parameter, passes] : parameters_)
+      if (parameter.grad().defined()) passes.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  }
+  void add_up(const AddUp& sum_of) {
+    for (auto& [parameter, passes] : parameters_)
+      if (!passes.empty()) parameter.mutable_grad() = sum_of(std::exchange(passes, {}));
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, nn::Tensors>> parameters_;
+};
 
 struct Ran {
   nn::Tensors ends;
@@ -85,6 +123,7 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
     const TimelineScope log(ran.timeline);
     ran.traced = trace(*model, [&] { losses = train(*model, x, p, fault); });
   }
+  if (is_as_said && fault.told != nullptr) fault.told(ran.timeline, p);
   if (places) {
     check(places->unlike());
     check(unlike_annotations(p, *model, ran.timeline));
@@ -204,6 +243,44 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
   }
 }
 
+ReductionOrder order_said(const Parallelizing& p, const PlanRow& row) {
+  using Kind = ReductionOrder::Kind;
+  using Node = ReductionOrder::Node;
+  constexpr Kind kKinds[] = {Kind::kFold, Kind::kTree, Kind::kExact};
+  const auto kind = kKinds[static_cast<size_t>(row.sums)];
+  const int64_t passes = tells_passes(row.sums, row.hops) ? p.passes : 1;
+  ReductionOrder order;
+  int64_t ranks = 1;
+  for (const auto& dim : row.mesh_dims) order.mesh_dims.push_back(p.mesh.dim_index(dim));
+  for (const auto d : order.mesh_dims) ranks *= p.mesh.size(d);
+  std::sort(order.mesh_dims.begin(), order.mesh_dims.end());
+  const auto sum = [&](SumHop::Over over, std::vector<Node> children) {
+    Node node;
+    node.kind = over == SumHop::Over::kPasses ? Kind::kFold : kind;
+    node.dtype = p.dtype;
+    for (const auto& hop : row.hops)
+      if (hop.over == over) node.dtype = hop.dtype.value_or(p.dtype);
+    node.children = std::move(children);
+    return node;
+  };
+  const bool by_rank = !row.hops.empty() && row.hops[0].over == SumHop::Over::kPasses;
+  std::vector<std::vector<Node>> terms(as_size(by_rank ? ranks : passes));
+  for (int64_t pass = 0; pass < passes; ++pass)
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      auto& term = terms[as_size(by_rank ? rank : pass)].emplace_back();
+      term.rank = rank;
+      term.microbatch = pass;
+    }
+  std::vector<Node> children;
+  for (auto& each : terms)
+    if (row.hops.empty())
+      children.insert(children.end(), each.begin(), each.end());
+    else
+      children.push_back(sum(row.hops[0].over, std::move(each)));
+  order.slices.push_back({0, sum(row.hops.empty() ? SumHop::Over::kRanks : row.hops[1].over, children)});
+  return order;
+}
+
 std::shared_ptr<nn::Module> model_of(const Parallelizing& p) {
   auto [model, blocks] = make_model(p.model());
   for (size_t i = 0; p.recompute != 0 && i < blocks.size(); ++i)
@@ -216,12 +293,18 @@ std::shared_ptr<nn::Module> model_of(const Parallelizing& p) {
 }
 
 nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p,
-                  const ParallelizingFault& fault) {
+                  const ParallelizingFault& fault, const AddUp& add_up) {
   nn::Tensors losses;
+  std::optional<PassesApart> apart;
+  if (add_up != nullptr) apart.emplace(p, model);
   for (int64_t step = 0; step < p.steps; ++step) {
     x.mutable_grad().reset();
     model.zero_grad();
-    for (int64_t n = 1; n <= p.passes; ++n) losses.push_back(pass(model, x, n == p.passes));
+    for (int64_t n = 1; n <= p.passes; ++n) {
+      losses.push_back(pass(model, x, n == p.passes));
+      if (apart) apart->take();
+    }
+    if (apart) apart->add_up(add_up);
     if (fault.after_backward != nullptr) fault.after_backward(model);
     const at::NoGradGuard no_grad;
     for (const auto& parameter : model.parameters())

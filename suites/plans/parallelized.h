@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of a case of the suite `plans` in training: under its plan on ranks, or on one device.
 #pragma once
+#include <functional>
+
 #include "suites/core/engine_under_test.h"
 #include "suites/plans/parallelizing_fault.h"
 
@@ -21,10 +23,16 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted);
 
 std::shared_ptr<nn::Module> model_of(const Parallelizing& p);
 
+// The sum of what passes have left in a gradient.
+using AddUp = std::function<at::Tensor(const nn::Tensors& passes)>;
 // Forward and backward passes of the mean of the squares of what the model gives, and updates. @returns the
 // losses
+// @param add_up of one device: of gradients whose passes a row tells apart. Null: whoever annotates them does
 nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p,
-                  const ParallelizingFault& fault = {});
+                  const ParallelizingFault& fault = {}, const AddUp& add_up = nullptr);
+
+// In which order the row, which annotates gradients, says that they are added up in a step.
+ReductionOrder order_said(const Parallelizing& p, const PlanRow& row);
 
 // What training ends with: losses, examples and their gradient, parameters, and their gradients.
 nn::Tensors ends_of(const nn::Module& model, const at::Tensor& x, const nn::Tensors& losses);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <regex>
 
+#include "engine/plan/sum_path.h"
 #include "engine/values/as_size.h"
 #include "engine/values/error.h"
 #include "engine/values/text.h"
@@ -54,11 +55,29 @@ std::string tensor_word(const PlanRow& row) {
   return name == "*" ? "all" : name;
 }
 
+// "_pf32.r": over passes in f32, then over ranks.
+std::string hops_text(const std::vector<SumHop>& hops) {
+  std::string text;
+  for (const auto& hop : hops)
+    text += concat(text.empty() ? "_" : ".", hop.over == SumHop::Over::kPasses ? "p" : "r",
+                   hop.dtype ? dtype_name(*hop.dtype) : "");
+  return text;
+}
+
+void set_hops(PlanRow& row, std::string_view text, const std::function<void(bool)>& fits) {
+  for (const auto word : split(text, '.')) {
+    fits(word.starts_with('p') || word.starts_with('r'));
+    auto& hop = row.hops.emplace_back();
+    hop.over = word[0] == 'p' ? SumHop::Over::kPasses : SumHop::Over::kRanks;
+    if (word.size() > 1) hop.dtype = parse_dtype(word.substr(1));
+  }
+}
+
 std::string row_text(const PlanRow& row) {
   std::string dims;
   for (const auto& dim : row.mesh_dims) dims += concat(dims.empty() ? "" : ".", dim);
   return concat(path_word(row.module), "_", word_of(row), "_", tensor_word(row), "_", cut_text(row.to), "_",
-                dims, row.starts_early ? "_e" : "");
+                dims, row.starts_early ? "_e" : "", hops_text(row.hops));
 }
 
 void set_phase(PlanRow& row, std::string_view word, const std::function<void(bool)>& fits) {
@@ -98,12 +117,13 @@ PlanRow parse_row(std::string_view text) {
     LOCKSTEP_CHECK(does, "[plans] the row '", text,
                    "' is not of the form 0.1_init_weight_S0_a, x.0_pre_0_R.S1_a.b, m_post_0_R_a_e");
   };
-  fits(parts.size() == 5 || (parts.size() == 6 && parts[5] == "e"));
+  fits(parts.size() == 5 || parts.size() == 6);
   PlanRow row;
   row.module = module_of(parts[0]);
   set_phase(row, parts[1], fits);
   set_tensor(row, parts[1], parts[2], fits);
-  row.starts_early = parts.size() == 6;
+  row.starts_early = parts.size() == 6 && parts[5] == "e";
+  if (parts.size() == 6 && !row.starts_early) set_hops(row, parts[5], fits);
   row.to = parse_cut("plans", parts[3]);
   for (const auto dim : split(parts[4], '.')) row.mesh_dims.emplace_back(dim);
   return row;
@@ -158,6 +178,11 @@ std::string unfit_annotation(const Parallelizing& p, const PlanRow& row) {
     const auto cuts = std::find_first_of(row.mesh_dims.begin(), row.mesh_dims.end(), other.mesh_dims.begin(),
                                          other.mesh_dims.end()) != row.mesh_dims.end();
     if (other.phase == kInit && cuts) return "what pends along a mesh dimension is not cut there";
+  }
+  try {
+    path_of(row.sums, row.hops, p.dtype);
+  } catch (const Error& e) {
+    return e.what();
   }
   return "";
 }
@@ -339,6 +364,12 @@ std::vector<oracle::Case> simpler_parallelizings(const oracle::Case& c) {
       auto fewer = rows;
       fewer.erase(fewer.begin() + static_cast<ptrdiff_t>(i));
       with_rows(p, std::move(fewer));
+    });
+  for (size_t i = 0; i < rows.size(); ++i)
+    add([&](Parallelizing& p) {
+      auto plainer = rows;
+      plainer[i].hops.clear();
+      with_rows(p, std::move(plainer));
     });
   for (int64_t d = 0; d < from.mesh.ndim(); ++d)
     add([&](Parallelizing& p) {

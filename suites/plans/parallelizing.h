@@ -21,7 +21,7 @@ struct Parallelizing {
   ParallelPlan plan;
   int64_t as = kAsItStands;
   int64_t examples = 4, steps = 1;
-  int64_t passes = 1;              // of a step; gradients that pend are added up in the last one
+  int64_t passes = 1;              // of a step; gradients that pend are added up by the end of the last one
   int64_t recompute = 0;           // 1: every block runs again on the way back
   int64_t bucket = 1000;           // bytes of gradients in one exchange
   Placements cut = {Replicate{}};  // of the examples
@@ -47,8 +47,8 @@ std::vector<PlannedModule> modules_of(const Parallelizing& p);
 bool speaks_of(const PlanRow& row, const std::string& path);
 
 // Rows without the characters that tokens need: "x.0_init_weight_S0_a-m_pre_0_R.S1_a.b-0_post_0_S1_a_e-
-// m_tree_all_P_a-0.1_op_mm.0_S0_a". m is the model, x any number, e begins early; annot, tree and exact are
-// of gradients of parameters, op of an op's input.
+// m_tree_all_P_a_pf32.r-0.1_op_mm.0_S0_a". m is the model, x any number, e begins early; annot, tree and
+// exact are of gradients of parameters, added up over passes in f32, then over ranks; op of an op's input.
 std::string rows_text(const ParallelPlan& plan);
 ParallelPlan parse_rows(const std::string& text);
 

@@ -3,6 +3,7 @@
 // plan does wrong.
 #pragma once
 #include "engine/nn/module.h"
+#include "engine/values/timeline.h"
 #include "suites/plans/parallelizing.h"
 
 namespace lockstep::suites {
@@ -14,6 +15,7 @@ struct ParallelizingFault {
   void (*placed)(nn::Module& model) = nullptr;          // after parallelize
   void (*seen)(nn::Module& model) = nullptr;            // after a step has been seen that runs statically
   void (*after_backward)(nn::Module& model) = nullptr;  // in each step
+  void (*told)(Timeline& timeline, const Parallelizing& p) = nullptr;
 };
 
 }  // namespace lockstep::suites

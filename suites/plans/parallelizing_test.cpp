@@ -34,10 +34,13 @@ TEST(ParallelizingTest, CasesComeBackFromTheirTokens) {
       if (row.starts_early) kinds.insert("begun early");
       if (!row.op.empty()) kinds.insert("of ops");
       if (is_annotation(row)) kinds.insert(concat("sums ", static_cast<int>(row.sums)));
+      if (!row.hops.empty()) kinds.insert(concat("first over ", static_cast<int>(row.hops[0].over)));
+      for (const auto& hop : row.hops)
+        if (hop.dtype) kinds.insert(concat("in ", dtype_name(*hop.dtype)));
       if (row.module.empty()) kinds.insert("of the model");
     }
   }
-  EXPECT_EQ(kinds.size(), 29) << testing::PrintToString(kinds);
+  EXPECT_EQ(kinds.size(), 33) << testing::PrintToString(kinds);
 }
 
 // Catches: a smaller case that is none, one that leads back to where it came from.
@@ -58,11 +61,12 @@ TEST(ParallelizingTest, SimplerOnesAreCasesAndEnd) {
 TEST(ParallelizingTest, RowsSayWhatTheySay) {
   const auto plan = parse_rows(
       "x.0_init_weight_S0_a-m_pre_0_R.S1_a.b-1_post_0_S0_b_e-0.0_bpost_0_R_a-"
-      "m_tree_all_P_a-0_op_tanh.0_S0_a-0.0_annot_bias_P_a");
+      "m_tree_all_P_a_r.pf32-0_op_tanh.0_S0_a-0.0_annot_bias_P_a");
   EXPECT_EQ(to_string(plan),
             "\\d+\\.0.init:weight:shard(S0,a)\nforward_pre:<in>:0:redist(->[R,S1],a,b)\n"
             "1.forward_post:<out>:redist_early(->S0,b)\n0\\.0.backward_post:<in>:0:redist(->R,a)\n"
-            "backward_post:*.grad:annot_tree(P,a)\n0\\.aten::tanh.forward_pre:<in>:0:redist(->S0,a)\n"
+            "backward_post:*.grad:annot_tree(P,a;ranks,passes:f32)\n0\\.aten::tanh.forward_pre:<in>:0:redist("
+            "->S0,a)\n"
             "0\\.0.backward_post:bias.grad:annot(P,a)\n");
   const auto message = [](const std::string& options) {
     try {
@@ -86,7 +90,9 @@ TEST(ParallelizingTest, RowsSayWhatTheySay) {
                                    {"0_pre_0_R_b", "its mesh dimension is none"},
                                    {"x_pre_0_R_a-0_pre_0_S0_a", "speak of one mesh dimension"},
                                    {"0_before_0_R_a", "is not of the form"},
-                                   {"0_pre_x_R_a", "is not of the form"}})
+                                   {"0_pre_x_R_a", "is not of the form"},
+                                   {"0_post_0_R_a_x", "is not of the form"},
+                                   {"m_annot_all_P_a_pf16.r", "which does not hold every one"}})
     EXPECT_NE(message(rows).find(part), std::string::npos) << rows << ": " << message(rows);
 }
 
