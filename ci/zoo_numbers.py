@@ -79,7 +79,7 @@ def section(numbers, table):
             f"(commit {zoo['commit'][:12]}): {STEPS} training steps under each plan, all ranks in one process. Each step "
             "is run again on one device from the same state, and each of its ops judged: all bits equal, or different as "
             "the order of reductions explains. Behind it, the farthest that a loss is from one device's. TP cuts linears, "
-            "heads and vocabulary; SP cuts sequences, TP+SP along one mesh dimension; FSDP holds parameters cut and shows "
+            "heads and vocabulary, not experts, which EP cuts; SP cuts sequences, TP+SP along one mesh dimension; FSDP holds parameters cut and shows "
             "them whole while their module runs (INIT, RUN).\n\n"
             + table(["plan", "mesh", "ranks", *MODELS], verdicts, 2)
             + "\nLines to parallelise a model: rows of its plan (`lockstep show plan MODEL --mesh …`), comments and blank "

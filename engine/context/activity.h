@@ -34,7 +34,7 @@ using Candidates = std::vector<Candidate>;
 // A step of a redistribution.
 struct MovedBytes {
   std::string collective;  // "all_gather", "slice"
-  int64_t mesh_dim = 0;    // -1: all of them
+  std::string along;       // the name of a mesh dimension, "mesh dimension 1", "all mesh dimensions"
   int64_t bytes = 0;       // received from other ranks, all ranks together
 };
 

@@ -42,8 +42,8 @@ std::string dim_name(const Activity& activity, int64_t mesh_dim) {
 std::string moved_text(const Activity& activity) {
   std::string text;
   for (const auto& step : activity.moved)
-    text += concat(text.empty() ? "" : ", ", step.collective, " along ", dim_name(activity, step.mesh_dim),
-                   " ", step.bytes, " bytes");
+    text +=
+        concat(text.empty() ? "" : ", ", step.collective, " along ", step.along, " ", step.bytes, " bytes");
   return text;
 }
 
@@ -122,7 +122,7 @@ Json to_json(const Activity& a) {
       json["moved"] = Json::array();
       for (const auto& step : a.moved)
         json["moved"].push_back(
-            {{"collective", step.collective}, {"along", dim_name(a, step.mesh_dim)}, {"bytes", step.bytes}});
+            {{"collective", step.collective}, {"along", step.along}, {"bytes", step.bytes}});
       break;
     case ActivityKind::kCollective:
       json["bytes"] = a.bytes;

@@ -228,7 +228,7 @@ GoOn Console::ask(const Stopped& stopped) {
       const auto& command = parsed(words);
       if (command.run == nullptr) return command.go_on;
       command.run(stopped, {words.begin() + 1, words.end()}, out);
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       out << e.what() << '\n';
     }
   }

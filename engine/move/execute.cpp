@@ -340,8 +340,11 @@ std::vector<Locals> execute_together(const std::vector<const Route*>& routes, st
   for (const auto* route : routes) most = std::max(most, route->steps.size());
   for (size_t k = 0; k < most; ++k) {
     std::vector<std::pair<size_t, Moving>> begun;
-    for (size_t i = 0; i < routes.size(); ++i)
-      if (k < routes[i]->steps.size()) begun.emplace_back(i, run(routes[i]->steps[k], locals[i], its, its));
+    {
+      const Recording nobody(nullptr);  // what they ask for is recorded as it begins, together
+      for (size_t i = 0; i < routes.size(); ++i)
+        if (k < routes[i]->steps.size()) begun.emplace_back(i, run(routes[i]->steps[k], locals[i], its, its));
+    }
     together->begin();
     for (auto& [i, moving] : begun) {
       moving.work.wait();

@@ -2,6 +2,7 @@
 #include "engine/nn/running.h"
 
 #include <c10/util/Type.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <optional>
 
@@ -31,8 +32,10 @@ std::string path_of(Module& module, ActivityLog& log) {
     const auto& of = log.path_of(*outer);
     return concat(of.empty() ? class_name(**outer) : of, ".", *path);
   }
+  // On the way back it runs again, within nothing; else its address may have been another's.
+  const bool runs_again = torch::autograd::get_current_graph_task_id() != -1;
   const auto& known = log.path_of(&module);
-  return known.empty() ? class_name(module) : known;
+  return known.empty() || !runs_again ? class_name(module) : known;
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ Zeros zeros_in(const c10::FunctionSchema& schema, const std::vector<bool>& mutat
 // @pre there is a rule
 bool is_of(const Bypass::Ops& ops, const c10::OperatorHandle& op, const Resolved& resolved) {
   if (const auto* name = std::get_if<std::string>(&ops))
-    return *name == resolved.entry->name || *name == c10::toString(op.operator_name());
+    return *name == resolved.entry->name || *name == op.schema().name() ||
+           *name == c10::toString(op.operator_name());
   const auto tag = std::get<at::Tag>(ops);  // which generated out variants lack
   if (!runs_stock(*resolved.entry)) return false;
   return op.hasTag(tag) || (resolved.functional.has_value() && resolved.functional->hasTag(tag));

@@ -76,10 +76,9 @@ Bucket::Bucket(std::vector<size_t> which, const std::vector<SpecPtr>& like, Comm
       came_(like.size(), 0),
       records_(like.size()) {
   for (const auto& spec : like) {
-    auto to = spec->placements();
-    for (const auto d : dims) to[as_size(d)] = Replicate{};
+    const auto to = dual(spec->placements());  // where a gradient is, whole along `dims`
     targets_.push_back(std::make_shared<const Spec>(
-        spec->with_placements(std::move(to), spec->order())
+        spec->with_placements(to, spec->order())
             .with_tensor(spec->shape(), dense_stride(*spec, spec->shape()), spec->dtype())));
     for (size_t r = 0; r < groups_.size(); ++r)
       elements_[r] += c10::multiply_integers(local_shape(*targets_.back(), comm_->positions[r]));

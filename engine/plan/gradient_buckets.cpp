@@ -169,8 +169,11 @@ at::Tensor GradientBuckets::Impl::come(size_t i, const at::Tensor& gradient) {
   // Whoever has taken the gradient away since has taken what is kept, too.
   if (std::exchange(parameter.came_in, passes->number()) != passes->number() && !before.defined())
     parameter.kept.reset();
-  if (before.defined() && placements(before) != parameter.terms)
-    parameter.kept = std::exchange(before, at::Tensor());
+  if (before.defined() && placements(before) != parameter.terms) {
+    const at::NoGradGuard no_grad;
+    const auto earlier = std::exchange(before, at::Tensor());
+    parameter.kept = parameter.kept.defined() ? parameter.kept.add(earlier) : earlier;
+  }
   return terms;
 }
 
@@ -213,8 +216,12 @@ void GradientBuckets::Impl::begin(size_t b) {
   bucket = nullptr;
 }
 
+// Of autograd::grad, say, which takes gradients elsewhere, nothing has come.
 void GradientBuckets::Impl::finish_pass() {
   if (!syncs && !tells_passes(options.order, options.hops)) return;
+  if (std::none_of(parameters.begin(), parameters.end(),
+                   [this](const Pending& parameter) { return parameter.came_in == passes->number(); }))
+    return;
   try {
     for (size_t b = 0; b < buckets.size(); ++b) begin(b);
     for (auto& bucket : on_their_way) bucket->settle();
@@ -240,9 +247,15 @@ void GradientBuckets::Impl::drop() {
   std::fill(filling.begin(), filling.end(), nullptr);
 }
 
-// Terms that were on their way are lost with the pass.
+// Terms that were on their way are lost with the pass; where passes are told apart, those that were not yet,
+// too.
 void GradientBuckets::Impl::forget_pass() {
   drop();
+  if (tells_passes(options.order, options.hops))
+    for (auto& parameter : parameters)
+      if (auto& gradient = parameter.leaf.mutable_grad();
+          gradient.defined() && placements(gradient) == parameter.terms)
+        gradient.reset();
   put_back();
 }
 
@@ -279,7 +292,8 @@ void GradientBuckets::Impl::hand_in() {
   }
   drop();
   for (auto& parameter : parameters)  // whose gradient a hook of the user's has reduced
-    if (parameter.kept.defined() && parameter.leaf.grad().defined()) add_to(parameter, parameter.leaf.grad());
+    if (const auto its = parameter.leaf.grad(); parameter.kept.defined() && its.defined())
+      add_to(parameter, its);
 }
 
 GradientBuckets::GradientBuckets(nn::Module& module, const MeshInWorld& mesh,
@@ -301,6 +315,10 @@ GradientBuckets::GradientBuckets(nn::Module& module, const MeshInWorld& mesh,
   });
   impl_->deal_out();
   impl_->watch(module);
+}
+
+void GradientBuckets::forget() {
+  impl_->drop();
 }
 
 void GradientBuckets::set_requires_gradient_sync(bool on) {

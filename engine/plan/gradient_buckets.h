@@ -30,10 +30,13 @@ class GradientBuckets {
                   BucketOptions options);
 
   // FSDP2's name. False: at the end of a backward pass gradients still pend, and each pass adds its terms;
-  // the next pass with true adds up the ranks'. What had been added up before comes to it last. Where the
-  // order tells passes apart, what they have left is in none of the gradients, as in FSDP2, which are what
-  // they were before; a pass that fails loses it.
+  // the next pass with true in which some come adds up the ranks'. What had been added up before comes to it
+  // last. Where the order tells passes apart, what they have left is in none of the gradients, as in FSDP2,
+  // which are what they were before; a pass that fails loses it.
   void set_requires_gradient_sync(bool on);
+  // Of passes that are told apart, what they have left: for a step that is given up, since zero_grad does not
+  // see it.
+  void forget();
 
   // Law: at the end of a backward pass that syncs each gradient is where its parameter is, as if it had been
   // reduced by itself, but for the order over several mesh dimensions, and of what several blocks share that

@@ -29,6 +29,9 @@ struct PlannedGradients {
   void set_requires_gradient_sync(bool on) {
     for (auto& each : buckets) each.set_requires_gradient_sync(on);
   }
+  void forget() {
+    for (auto& each : buckets) each.forget();
+  }
 };
 
 // Applies all rows: of the phases init and run to parameters and buffers (what no row speaks of is

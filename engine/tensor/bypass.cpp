@@ -81,13 +81,19 @@ void run_value(const Dispatched& d, const SpecPtr& out, Stack& stack) {
   stack.emplace_back(make_dtensor(out, d.call.comm, std::move(locals)));
 }
 
+bool share_memory(const Dispatched& d, size_t i, size_t j) {
+  for (size_t r = 0; r < d.call.comm->positions.size(); ++r)
+    if (local_of(d.placed[i], r).is_alias_of(local_of(d.placed[j], r))) return true;
+  return false;
+}
+
 // Memory that an operand shares with an out which is another tensor: by the rule, all is read before anything
 // is written.
 bool reads_what_it_writes(const Dispatched& d) {
   for (size_t i = 0; i < d.placed.size(); ++i)
     for (size_t j = 0; j < d.placed.size(); ++j)
       if (d.call.operands.mutated[j] && !d.call.operands.mutated[i] && d.placed[i].defined() &&
-          !d.placed[i].is_same(d.placed[j]) && local_of(d.placed[i], 0).is_alias_of(local_of(d.placed[j], 0)))
+          !d.placed[i].is_same(d.placed[j]) && share_memory(d, i, j))
         return true;
   return false;
 }
@@ -132,6 +138,8 @@ bool run_bypass(Dispatched& d, Stack& stack) {
   const auto& context = *d.call.comm->context;
   if (context.timeline != nullptr || context.explicit_redistribution) return false;
   if (d.call.comm->positions.empty()) return false;
+  // Rows of ops count the op that gives what an out variant writes.
+  if (context.op_inputs != nullptr && d.resolved.variant == Variant::kOut) return false;
   const auto& specs = d.call.operands.specs;
   const BypassCall call{{d.op.schema(), d.args, d.call.comm->mesh.device_type()},
                         {specs.data(), specs.size()}};
@@ -142,6 +150,7 @@ bool run_bypass(Dispatched& d, Stack& stack) {
   if (reads_what_it_writes(d)) return false;
   const auto out = first->meta(call);
   check_spec(d, out);
+  const Active active([&](auto&) { return activity_of(d, out); });
   if (d.resolved.variant != Variant::kFunctional)
     run_written(d, out, stack);
   else if (d.resolved.entry->kind == OpKind::kScalar)

@@ -308,7 +308,9 @@ at::Tensor from_local(const PerRank<at::Tensor>& locals, const MeshInWorld& mesh
   LOCKSTEP_CHECK(!padded || shape.has_value(),
                  "[from_local] padded locals tell nothing of the global shape; pass it");
   auto sizes = shape.has_value() ? *shape : global_shape(locals.front(), mesh.mesh, placements);
-  auto strides = stride.has_value() ? *stride : global_stride(locals.front(), sizes);
+  auto strides = stride.has_value() ? *stride
+                 : padded           ? contiguous_strides(sizes)
+                                    : global_stride(locals.front(), sizes);
   const auto dtype = locals.front().scalar_type();
   const auto spec =
       std::make_shared<const Spec>(mesh.mesh, placements, std::move(sizes), std::move(strides), dtype, order);

@@ -73,7 +73,7 @@ at::Tensor copy_in_place(const DTensorImpl& impl, const Route& nowhere, const Co
 // The timeline has it where it began, as the Program does. Who asks, and whether in InferenceMode, is as it
 // was then.
 at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& after) {
-  const Active active([&](auto&) { return activity_of(by, false); });
+  const Active active([&](auto&) { return activity_of({&by}, false); });
   const auto to = dense(by.to);
   const auto& comm = from.comm();
   const auto moving =
@@ -98,7 +98,7 @@ at::Tensor begin_route(const DTensorImpl& from, const Route& by, const CommPtr& 
 at::Tensor run_to(const SpecPtr& to, const at::Tensor& tensor, const Route& r, bool implicit,
                   const CommPtr& after) {
   const auto& impl = require_dtensor(tensor, "redistribute");
-  const Active active([&](auto&) { return activity_of(r, implicit); });
+  const Active active([&](auto&) { return activity_of({&r}, implicit); });
   const PlainGuard guard;
   // In a world of one it is there already, and an op reads it as it lies: stock kernels round by strides.
   const bool stays = impl.comm()->mesh.ranks() == after->mesh.ranks();
@@ -143,7 +143,10 @@ variable_list moved_together(const Plans& plans, at::TensorList inputs, const Co
     routes.push_back(plans[i].get());
     locals.push_back(dtensor_impl(inputs[i])->locals());
   }
+  std::optional<Active> active;
+  if (!routes.empty()) active.emplace([&](auto&) { return activity_of(routes, how == How::kInserted); });
   auto arrived = execute_together(routes, std::move(locals), *comm);
+  active.reset();
   variable_list result;
   for (size_t i = 0, next = 0; i < plans.size(); ++i) {
     if (!moves(i)) {
@@ -286,9 +289,10 @@ std::vector<at::Tensor> redistribute(const std::vector<at::Tensor>& tensors,
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& impl = require_dtensor(tensors[i], "redistribute");
     const auto& mesh = impl.comm()->mesh;
-    LOCKSTEP_CHECK(mesh == comm->mesh && impl.comm()->world == comm->world,
+    LOCKSTEP_CHECK(mesh == comm->mesh && mesh.names() == comm->mesh.names() &&
+                       impl.comm()->world == comm->world && impl.comm()->context == comm->context,
                    "[redistribute] tensors of two meshes in one list, ", comm->mesh, " and ", mesh,
-                   mesh == comm->mesh ? " of two worlds" : "",
+                   mesh == comm->mesh ? " by itself" : "",
                    "; redistribute those of each in a list of theirs");
     impl.check_memory("redistribute");
     targets.push_back(placed(*impl.spec(), mesh, of(placements, i),

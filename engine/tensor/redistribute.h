@@ -17,8 +17,8 @@ using LogResult = std::function<void(const PerRank<at::Tensor>&)>;
 LogResult log_redistribution(const DTensorImpl& from, const SpecPtr& to,
                              const std::function<ReductionOrder()>& order, bool implicit = false);
 
-// The redistribution, as who records is told of it.
-Activity activity_of(const Route& route, bool implicit);
+// The redistribution, of a tensor or of a list, as who records is told of it.
+Activity activity_of(const std::vector<const Route*>& routes, bool implicit);
 
 // Below autograd: runs the route and logs it. The tensor itself if the route has no steps.
 // @param after of the mesh where it ends, in the tensor's World

@@ -32,6 +32,8 @@ Candidates candidates_of(Dispatched& d);
 
 // activities.cpp. The op, as who records is told of it. @pre it is decided
 Activity activity_of(Dispatched& d, ActivityLog& log);
+// Bypassed: what comes out.
+Activity activity_of(const Dispatched& d, const SpecPtr& out);
 
 // place.cpp. Fills in placed: inputs, redistributed to where the decision wants them. Throws Error where a
 // redistribution is not allowed.

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-// While alive, every dispatched op and redistribution is appended to `timeline`.
+// While alive, every dispatched op and redistribution is appended to `timeline`. On all ranks or on none:
+// what is recorded goes by rules, which may move other bytes than a bypass (bypass.cpp).
 struct TimelineScope : Within<Timeline*> {
   explicit TimelineScope(Timeline& timeline) : Within(&Context::timeline, &timeline) {}
 };

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/values/error.h"
+#include "engine/world/observed.h"
 
 namespace lockstep {
 
@@ -87,7 +88,7 @@ Work Together::exchange(Exchange asked) {
 
 void Together::begin() {
   for (const auto& batch : std::exchange(batches_, {})) {
-    batch->work.emplace(world_->exchange(batch->joined()));
+    batch->work.emplace(begin_exchange(*world_, batch->joined()));
     batch->begun = true;
   }
 }

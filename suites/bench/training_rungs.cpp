@@ -86,7 +86,8 @@ class On {
     if (rung == Rung::kStatic) static_ = training.trainer.static_passes(training.batch);
   }
   Training& training;
-  int64_t static_calls() const { return static_ == nullptr ? 0 : static_->static_calls(); }
+  int64_t static_calls() const { return static_->static_calls(); }
+  const auto& eager_calls() const { return static_->eager_calls(); }
 
  private:
   std::optional<Only> only_;
@@ -106,18 +107,22 @@ std::vector<at::Tensor> first_step(Training& training, const TrainState& start) 
 
 void check(const Model& model, Rung rung) {
   const auto who = concat("training step of ", model.name);
-  auto& of = both(model, false);
+  auto& of = both(model, true);
   const auto expected = first_step(of.plain, of.start);
   const On on(of, rung);
   check_bits(who, expected, first_step(on.training, of.start));
-  if (rung == Rung::kStatic && on.static_calls() == 0)
-    throw WrongBits(concat("[", who, "] nothing of it runs statically"));
+  if (rung != Rung::kStatic) return;
+  if (on.static_calls() == 0) throw WrongBits(concat("[", who, "] nothing of it runs statically"));
+  for (const auto& [why, times] : on.eager_calls())
+    throw WrongBits(concat("[", who, "] runs eagerly ", times, " times: ", why));
 }
 
 Prepared timed(const Model& model, Rung rung) {
   return {[&model, rung] { check(model, rung); },
           [&model, rung](double least) {
-            const On on(both(model, least < kQuick), rung);
+            auto& of = both(model, least < kQuick);
+            const On on(of, rung);
+            on.training.begin(of.start);
             return 1e3 * seconds_per_call([&] { on.training.step(); }, least);
           }};
 }
@@ -129,6 +134,8 @@ Prepared beside_plain(const Model& model) {
             auto& of = both(model, least < kQuick);
             const On on(of, Rung::kStatic);
             const auto plain = [&] { of.plain.step(); };
+            of.plain.begin(of.start);
+            of.placed.begin(of.start);
             return 1 +
                    seconds_above([&] { on.training.step(); }, plain, least) / seconds_per_call(plain, least);
           }};

@@ -59,14 +59,15 @@ bool is_of_all(const PlanRow& row) {
 // Of several passes.
 template <OfRow is_it>
 bool has_passes(const Parallelizing& p) {
-  return p.passes > 1 && has<is_it>(p);
+  return p.passes > 1 && p.as != kHoisted && has<is_it>(p);
 }
 bool has_wider_hop(const Parallelizing& p) {
   const auto is_wider = [&](const PlanRow& row) {
     return std::any_of(row.hops.begin(), row.hops.end(),
                        [&](const SumHop& hop) { return hop.dtype.value_or(p.dtype) != p.dtype; });
   };
-  return p.passes > 1 && std::any_of(p.plan.rows().begin(), p.plan.rows().end(), is_wider);
+  return p.passes > 1 && p.as != kHoisted &&
+         std::any_of(p.plan.rows().begin(), p.plan.rows().end(), is_wider);
 }
 bool is_second(const PlanRow& row) {
   return row.phase == kForwardPre && row.index == 1;

@@ -31,6 +31,8 @@ std::optional<Failed> bypassed_otherwise(const oracle::Case& c, EngineUnderTest&
   EngineResult by_rule;
   try {
     by_rule = engine.run(c, true);  // nothing that is recorded is bypassed
+  } catch (const Broken&) {
+    throw;
   } catch (const std::exception& e) {
     if (is_lost(e)) throw;
     return std::nullopt;

@@ -88,7 +88,10 @@ class PassesApart {
   }
   void add_up(const AddUp& sum_of) {
     for (auto& [parameter, passes] : parameters_)
-      if (!passes.empty()) parameter.mutable_grad() = sum_of(std::exchange(passes, {}));
+      if (passes.size() == 1)
+        parameter.mutable_grad() = std::exchange(passes, {})[0];
+      else if (!passes.empty())
+        parameter.mutable_grad() = sum_of(std::exchange(passes, {}));
   }
 
  private:
@@ -124,10 +127,8 @@ Ran run_once(const WorldPtr& world, const Parallelizing& p, ParallelPlan plan, b
     ran.traced = trace(*model, [&] { losses = train(*model, x, p, fault); });
   }
   if (is_as_said && fault.told != nullptr) fault.told(ran.timeline, p);
-  if (places) {
-    check(places->unlike());
-    check(unlike_annotations(p, *model, ran.timeline));
-  }
+  if (places) check(places->unlike());
+  check(unlike_annotations(p, *model, ran.timeline));
   ran.ends = ends_of(*model, x, losses);
   for (const auto& move : ran.traced.moves) ran.moves += !move.came.is_same(move.left);
   return ran;

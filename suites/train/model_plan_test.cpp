@@ -74,7 +74,8 @@ const Row kRows[] = {{"llama", kDense},
                      {"gpt2", kDense},
                      {"mixtral",
                       {"tp:2", "tp:3", "sp:2", "sp:1,tp:2", "fsdp:2", "ep:2", "fsdp:2,tp:2", "fsdp:2,ep:2",
-                       "sp:2,ep:2", "fsdp:2,ep:2,tp:2", "fsdp:2,sp:2,ep:2,tp:2"}}};
+                       "sp:2,ep:2", "fsdp:2,ep:2,tp:2", "fsdp:2,sp:2,ep:2,tp:2", "dp:2,tp:2", "fsdp:2,sp:2",
+                       "dp_replicate:2,fsdp:2,tp:2", "dp_replicate:2,fsdp:2,sp:2,tp:2"}}};
 
 // The same global loss and gradients on every mesh, in double, up to the order of sums: dropout masks and
 // first values are the single device's, so a wrong shard, a lost term or a double reduction is a difference

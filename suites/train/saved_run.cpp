@@ -30,6 +30,7 @@ std::string sizes_text(const TrainOptions& options) {
   const auto m = model_options(options);
   std::vector<int64_t> sizes{m.hidden, m.layers, m.heads, m.kv_heads, m.head, m.mlp, m.vocabulary};
   if (m.experts > 0) sizes.insert(sizes.end(), {m.experts, m.top_k});
+  if (m.architecture == Architecture::kGpt2) sizes.push_back(m.max_sequence);
   return join(sizes, ',');
 }
 

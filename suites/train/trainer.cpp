@@ -225,9 +225,7 @@ Batch Trainer::batch(std::string_view text, int64_t step) const {
 Trainer::Result Trainer::step(const Batch& batch) {
   const RandomPolicyScope policy(options_.drop);
   const auto plain = plain_draws(options_.drop);
-  if (options_.statically && mesh_ && static_ == nullptr)
-    static_ =
-        std::make_unique<StaticEager>(*model_, [&] { (*model_)(batch.tokens, batch.targets).backward(); });
+  if (options_.statically && mesh_ && static_ == nullptr) static_ = static_passes(batch);
   optim::zero_grad(model_->parameters(), options_.set_to_none);
   const auto loss = (*model_)(batch.tokens, batch.targets);
   loss.backward();

@@ -19,7 +19,6 @@
 #include "suites/train/train.h"
 
 namespace lockstep {
-class StaticEager;
 }
 
 namespace lockstep::suites {

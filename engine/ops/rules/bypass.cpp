@@ -54,7 +54,8 @@ bool adds_terms(const BypassCall& call) {
 
 bool all_pend_as_out(const BypassCall& call) {
   const auto& out = call.tensors.back();
-  if (out == nullptr || !out->has_partial() || !is_contiguous(*out)) return false;
+  if (call.tensors.size() != 3 || out == nullptr) return false;  // adds a number, which is no term
+  if (!out->has_partial() || !is_contiguous(*out)) return false;
   const bool sums =
       std::ranges::all_of(out->placements(), [](const Placement& p) { return !is_partial(p) || is_sum(p); });
   return sums && all_as(*out, call.tensors) && adds_terms(call);
