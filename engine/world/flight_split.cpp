@@ -175,6 +175,15 @@ bool is_awaited(const std::vector<FlightTurn>& turns) {
   });
 }
 
+// Of exchanges in which ranks wait: one of whose ranks there is no file has lost them, and one that some have
+// left holds the others. Where all wait, and all came, it may be for what holds them in another.
+int64_t tells(const std::vector<FlightTurn>& turns) {
+  const bool left = std::any_of(turns.begin(), turns.end(), [](const FlightTurn& turn) {
+    return turn.entry != nullptr && turn.entry->state == FlightState::kDone;
+  });
+  return without_file(turns).empty() ? left : 2;
+}
+
 // What the ranks of an exchange disagree in; "": nothing.
 std::string disagreement(const std::vector<FlightTurn>& turns) {
   std::string text = dissent(turns, "not one exchange", [](const FlightEntry& e) { return e.op; });
@@ -267,8 +276,7 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
       continue;
     }
     if (!waits) number = met.number;
-    if (!waits || (without_file(waits->turns).empty() && !without_file(split.turns).empty()))
-      waits = std::move(split);
+    if (!waits || tells(split.turns) > tells(waits->turns)) waits = std::move(split);
   }
   return waits ? waits : idle;
 }

@@ -229,6 +229,26 @@ TEST(Flight, WhatNobodyWaitsForIsNotWhereRanksPart) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 3 of ranks 0,1,2, all_gather: rank 1 did not come");
 }
 
+// Ranks 3 and 4 have left an exchange in which rank 5 waits; its process hosts 0, 1 and 2 too, which wait in
+// theirs for nobody. Catches: the exchange of those told, in which nothing parts.
+TEST(Flight, WhatSomeHaveLeftIsWhereRanksPart) {
+  Three t;
+  gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  for (int64_t rank = 3; rank < 6; ++rank) {
+    auto flight = flights[as_size(rank - 3)];
+    flight.rank = rank;
+    flight.entries[0].ranks = "3,4,5";
+    flights.push_back(std::move(flight));
+  }
+  for (auto& flight : flights) {
+    flight.ranks = 6;
+    if (flight.rank != 3 && flight.rank != 4) flight.entries[0].state = FlightState::kWaited;
+  }
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 3,4,5, all_gather: rank 5 waits for it");
+}
+
 // Catches: files of two runs, or one twice, that are held against each other; a rank that is blamed since
 // nobody gave its file, or since its file begins later.
 TEST(Flight, WhatFilesDoNotSayIsNoBlame) {
