@@ -308,6 +308,42 @@ TEST_F(RaggedTest, ViewsThatKeepTheOrderOfElementsStay) {
             Placement(RaggedShard{{0, 1}, {2, 0, 1}}));
 }
 
+// Every run of indices of the first dimension, beside Shards: cut where blocks are, its blocks lie where they
+// lay, in the same memory; elsewhere it refuses. Catches: a block that is cut, one that another rank has, a
+// part that begins at the first of a rank's elements though the slice begins later, and a copy.
+TEST_F(RaggedTest, SlicesAtTheBordersOfBlocksKeepThem) {
+  const auto value = ramp({12, 2, 4});
+  for (const Placement& beside : {kR, Placement(Shard{1}), Placement(Shard{2})})
+    for (const auto& [ragged, block] : std::vector<std::pair<RaggedShard, int64_t>>{
+             {{{0}, {1, 2, 3}}, 2}, {{{0}, {3, 0, 1}}, 3}, {{{0, 1}, {2, 1, 3}}, 2}, {{{0}, {0, 12, 0}}, 1}})
+      for (int64_t start = 0; start <= 12; ++start)
+        for (int64_t end = start; end <= 12; ++end) {
+          const auto x = place(value, beside, ragged);
+          if (start == end || start % block != 0 || end % block != 0) {
+            EXPECT_NE(error_of([&] { x.slice(0, start, end); }).find("call redistribute on it first"),
+                      std::string::npos)
+                << to_string(Placement(ragged)) << " " << start << ":" << end;
+            continue;
+          }
+          const auto before = current_context()->counters.redistributions;
+          const auto y = x.slice(0, start, end);
+          EXPECT_EQ(current_context()->counters.redistributions, before);
+          y.detach().add_(100);
+          auto expected = value.clone();
+          expected.slice(0, start, end).add_(100);
+          EXPECT_TRUE(full_tensor(x).equal(expected)) << to_string(Placement(ragged)) << " " << start;
+          EXPECT_TRUE(full_tensor(y).equal(expected.slice(0, start, end)));
+        }
+  const auto parts = place(value, kR, RaggedShard{{0}, {1, 2, 3}}).split_with_sizes({2, 8, 2});
+  EXPECT_EQ(placements(parts[1])[1], Placement(RaggedShard{{0}, {0, 2, 2}}));
+  for (size_t j = 0; j < parts.size(); ++j)
+    EXPECT_TRUE(full_tensor(parts[j]).equal(value.split_with_sizes({2, 8, 2})[j])) << j;
+  const auto rows = place(value, kR, RaggedShard{{0}, {4, 4, 4}});
+  EXPECT_TRUE(full_tensor(rows.slice(0, 5, 7, 2)).equal(value.narrow(0, 5, 1)));
+  EXPECT_NE(error_of([&] { rows.slice(0, 2, 8, 2); }).find("call redistribute on it first"),
+            std::string::npos);
+}
+
 // Every random op and factory, beside a Shard and a Partial. Catches: a flat local that draws its own
 // numbers, an offset that depends on a rank's share.
 TEST_F(RaggedTest, RandomValuesAreTheSingleDevices) {

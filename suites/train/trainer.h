@@ -18,8 +18,7 @@
 #include "suites/train/text.h"
 #include "suites/train/train.h"
 
-namespace lockstep {
-}
+namespace lockstep {}
 
 namespace lockstep::suites {
 

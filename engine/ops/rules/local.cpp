@@ -116,12 +116,34 @@ void sized_and_strided(const LocalCall& c, Stack& stack) {
   sized(c, stack);
 }
 
+static void set_views(const LocalCall& c, Stack& stack, std::vector<at::Tensor> views) {
+  if (c.op.schema().returns()[0].type()->kind() != c10::TypeKind::ListType)
+    return set_results(stack, views.at(0));
+  stack.clear();
+  stack.emplace_back(std::move(views));
+}
+
 void view(const LocalCall& c, Stack& stack) {
   if (!flat_output(c)) return c.op.callBoxed(stack);
-  auto same = stack[0].toTensor().alias();
-  const bool listed = c.op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
-  stack.clear();
-  listed ? stack.emplace_back(std::vector<at::Tensor>{same}) : stack.emplace_back(same);
+  set_views(c, stack, {stack[0].toTensor().alias()});
+}
+
+// The results have neighbours of the first dimension's indices.
+void blocks(const LocalCall& c, Stack& stack) {
+  if (!flat_output(c)) return c.op.callBoxed(stack);
+  const auto& whole = c.call.inputs[0];
+  const auto local = stack[0].toTensor();
+  const auto input = owned_by(*c.inputs[0], c.position);
+  int64_t of_index = 1;
+  for (size_t d = 1; d < input.lists.size(); ++d) of_index *= length(input.lists[d]);
+  std::vector<at::Tensor> parts;
+  for (size_t j = 0; j < c.outputs.size(); ++j) {
+    const auto& result = c.call.outputs[j];
+    const int64_t start = whole.stride[0] == 0 ? 0 : result.offset / whole.stride[0];
+    const int64_t before = std::clamp<int64_t>(start * of_index - input.flat->start, 0, local.numel());
+    parts.push_back(local.narrow(0, before, local_shape(*c.outputs[j], c.position)[0]));
+  }
+  set_views(c, stack, std::move(parts));
 }
 
 void squeeze(const LocalCall& c, Stack& stack) {

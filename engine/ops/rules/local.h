@@ -29,9 +29,10 @@ void sized(const LocalCall& c, torch::jit::Stack& stack);           // `size` is
 void sized_as_input(const LocalCall& c, torch::jit::Stack& stack);  // `input_sizes` is
 void sized_and_strided(const LocalCall& c, torch::jit::Stack& stack);  // `size` and `stride` are
 void view(const LocalCall& c, torch::jit::Stack& stack);               // a flat local stays what it is
-void squeeze(const LocalCall& c, torch::jit::Stack& stack);            // by the global sizes
-void as_view(const LocalCall& c, torch::jit::Stack& stack);            // _reshape_alias
-void as_strided(const LocalCall& c, torch::jit::Stack& stack);         // of what is cut, what changes nothing
+void blocks(const LocalCall& c, torch::jit::Stack& stack);      // of a flat local what each result has of it
+void squeeze(const LocalCall& c, torch::jit::Stack& stack);     // by the global sizes
+void as_view(const LocalCall& c, torch::jit::Stack& stack);     // _reshape_alias
+void as_strided(const LocalCall& c, torch::jit::Stack& stack);  // of what is cut, what changes nothing
 void unless_empty(const LocalCall& c,
                   torch::jit::Stack& stack);  // results of nothing: not asked of the kernel
 // A number that the dtype does not hold is taken where one element is filled, and refused where several or

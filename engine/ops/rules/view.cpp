@@ -298,20 +298,57 @@ void add_stepped_row(Rows& rows, const OpCall& call, int64_t dim) {
   rows.push_back(std::move(row));
 }
 
+// The blocks of a result that has neighbours of the first dimension's indices, none of them in part.
+std::optional<RaggedShard> blocks_of(const OpCall& call, const RaggedShard& ragged,
+                                     const TensorMeta& result) {
+  const auto& from = call.inputs[0];
+  const int64_t n = from.shape[0], count = result.shape[0], blocks = block_count(ragged);
+  const bool neighbours = from.stride[0] > 0 && (count == 1 || result.stride[0] == from.stride[0]);
+  if (n == 0 || ragged.lists != 1 || ragged.dims.empty() || !neighbours) return std::nullopt;
+  const int64_t start = result.offset / from.stride[0];
+  const int64_t first = start * blocks / n, last = (start + count) * blocks / n;
+  if (start * blocks % n != 0 || (start + count) * blocks % n != 0 || first == last) return std::nullopt;
+  auto among = ragged;
+  int64_t end = 0;
+  for (auto& units : among.units) {
+    const int64_t begin = std::exchange(end, end + units);
+    units = std::max<int64_t>(std::min(end, last) - std::max(begin, first), 0);
+  }
+  return among;
+}
+
+// Where a dimension falls into runs of its indices.
+void add_block_row(Rows& rows, const OpCall& call, int64_t dim) {
+  const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
+  if (ragged == nullptr || dim != 0) return;
+  auto row = row_of(call, *ragged, Replicate{});
+  for (size_t j = 0; j < call.outputs.size(); ++j) {
+    const auto blocks = blocks_of(call, *ragged, call.outputs[j]);
+    if (!blocks.has_value()) return;
+    row.outputs[j] = *blocks;
+  }
+  rows.push_back(std::move(row));
+}
+
 Rows slice(const OpCall& call) {
   auto to = up_to(call.inputs[0].ndim());
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
-  if (call.inputs[0].shape != call.outputs[0].shape) to[as_size(at)] = -1;
+  const bool whole = call.inputs[0].shape == call.outputs[0].shape;
+  if (!whole) to[as_size(at)] = -1;
   auto rows = mapped(call, to);
   add_stepped_row(rows, call, at);
+  if (!whole) add_block_row(rows, call, at);
   return rows;
 }
 
 Rows split(const OpCall& call) {
   auto to = up_to(call.inputs[0].ndim());
   if (call.outputs.size() == 1 && call.args.find("split_size") != nullptr) return mapped(call, to);
-  to[as_size(wrap_dim(call.integer("dim"), call.inputs[0].ndim()))] = -1;
-  return mapped(call, to);
+  const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
+  to[as_size(at)] = -1;
+  auto rows = mapped(call, to);
+  add_block_row(rows, call, at);
+  return rows;
 }
 
 Rows diagonal(const OpCall& call) {
@@ -354,9 +391,9 @@ Records view_ops() {
       {.name = "as_strided", .rows = as_strided, .kind = kView, .run = local::as_strided,
        .infer = of_as_strided, .absolute_offset = true, .written_by_autograd = true},
       {.name = "select", .rows = select, .kind = kView, .run = local::view},
-      {.name = "slice", .rows = slice, .kind = kView, .run = local::view},
-      {.name = "split", .rows = split, .kind = kView, .run = local::view},
-      {.name = "split_with_sizes", .rows = split, .kind = kView, .run = local::view},
+      {.name = "slice", .rows = slice, .kind = kView, .run = local::blocks},
+      {.name = "split", .rows = split, .kind = kView, .run = local::blocks},
+      {.name = "split_with_sizes", .rows = split, .kind = kView, .run = local::blocks},
       {.name = "unbind", .rows = select, .kind = kView, .run = local::view},
       {.name = "diagonal", .rows = diagonal, .kind = kView, .run = local::view},
   };
