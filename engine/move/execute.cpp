@@ -246,26 +246,21 @@ Moving sliced(const Step& step, const Locals& locals, const Comm& comm) {
 // Who meets in an exchange from one mesh to another: the ranks of the first, and then who is in the second
 // alone.
 struct Meeting {
-  Meeting(const DeviceMesh& from, const DeviceMesh& to) : ranks(from.ranks()), places(standing_in(from, to)) {
+  Meeting(const Comm& comm, const Comm& after)
+      : ranks(comm.mesh.ranks()), places(standing_in(comm.mesh, after.mesh)) {
     for (size_t t = 0; t < places.size(); ++t) {
       if (places[t] >= 0) continue;
       places[t] = std::ssize(ranks);
-      ranks.push_back(to.ranks()[t]);
+      ranks.push_back(after.mesh.ranks()[t]);
     }
+    for (const int64_t p : comm.positions) groups.push_back({ranks, p});
+    for (const int64_t t : after.positions)
+      if (places[as_size(t)] >= comm.mesh.size()) groups.push_back({ranks, places[as_size(t)]});
   }
   std::vector<int64_t> ranks;
   std::vector<int64_t> places;  // of the positions of the second
+  std::vector<Group> groups;    // of who is hosted here, ascending by place
 };
-
-// Of those hosted here, ascending by place.
-std::vector<Group> groups_of(const Meeting& meeting, const Comm& comm, const Comm& after) {
-  std::vector<Group> groups;
-  for (const int64_t p : comm.positions) groups.push_back({meeting.ranks, p});
-  for (const int64_t t : after.positions)
-    if (const int64_t place = meeting.places[as_size(t)]; place >= comm.mesh.size())
-      groups.push_back({meeting.ranks, place});
-  return groups;
-}
 
 size_t index_of(const std::vector<Group>& groups, int64_t place) {
   const auto before = [](const Group& group, int64_t p) { return group.place < p; };
@@ -275,24 +270,27 @@ size_t index_of(const std::vector<Group>& groups, int64_t place) {
 // From one mesh to another, or within one: who holds an element sends it to whoever needs it.
 Moving crossed(const Step& step, const Locals& locals, const Comm& comm, const Comm& after) {
   auto result = empty_locals(*step.to, after);
-  const Meeting meeting(comm.mesh, after.mesh);
-  const auto groups = std::make_shared<const std::vector<Group>>(groups_of(meeting, comm, after));
+  const auto meeting = comm.mesh == after.mesh ? nullptr : std::make_shared<const Meeting>(comm, after);
+  const auto& groups = meeting == nullptr ? comm.whole : meeting->groups;
+  const auto place = [&](int64_t target) {
+    return meeting == nullptr ? target : meeting->places[as_size(target)];
+  };
   Moves moves(*step.from, *step.to);
-  Exchange asked{name(step.kind), PerRank<Part>(groups->size()), nullptr};
-  for (size_t k = 0; k < groups->size(); ++k) asked.parts[k].group = &(*groups)[k];
+  Exchange asked{name(step.kind), PerRank<Part>(groups.size()), nullptr};
+  for (size_t k = 0; k < groups.size(); ++k) asked.parts[k].group = &groups[k];
   for (size_t i = 0; i < locals.size(); ++i)
     for (const int64_t target : moves.targets(comm.positions[i]))
       for (const auto& t : moves.between(comm.positions[i], target))
         for (auto& view : views(locals[i], t.at_source))
-          asked.parts[i].sent.push_back({meeting.places[as_size(target)], std::move(view)});
+          asked.parts[i].sent.push_back({place(target), std::move(view)});
   for (size_t i = 0; i < result.size(); ++i) {
     const int64_t target = after.positions[i];
-    auto& received = asked.parts[index_of(*groups, meeting.places[as_size(target)])].received;
+    auto& received = asked.parts[index_of(groups, place(target))].received;
     for (const int64_t source : moves.sources(target))
       for (const auto& t : moves.between(source, target))
         for (auto& view : views(result[i], t.at_target)) received.push_back({source, std::move(view)});
   }
-  auto work = begin_exchange(*comm.world, std::move(asked)).then([groups] {});
+  auto work = begin_exchange(*comm.world, std::move(asked)).then([meeting] {});
   return {std::make_shared<Locals>(std::move(result)), std::move(work)};
 }
 

@@ -5,9 +5,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
+#include "engine/layout/layout.h"
+#include "engine/layout/route.h"
 #include "engine/values/as_size.h"
 #include "engine/values/refused.h"
 #include "engine/world/bits.h"
@@ -46,8 +49,7 @@ std::vector<Collective> collectives_on(const Spec& spec, int64_t mesh_dim) {
   return found;
 }
 
-// Undefined where the op, by its definition, refuses: ranks that hold other numbers of rows, or rows that
-// another mesh dimension cuts as well.
+// Undefined where the op refuses.
 at::Tensor called(const std::string& op, const at::Tensor& tensor, int64_t mesh_dim,
                   const std::string& group) {
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(("_c10d_functional::" + op).c_str(), "");
@@ -68,16 +70,66 @@ at::Tensor called(const std::string& op, const at::Tensor& tensor, int64_t mesh_
   return wait_tensor(stack.back().toTensor());
 }
 
+// What the op makes of the parts of a group, on the rank at this place, by its definition; undefined: it has
+// none for such parts. What pends is taken for what it is the sum of.
+at::Tensor by_definition(std::string_view op, const std::vector<at::Tensor>& parts, int64_t place) {
+  const int64_t rows = parts[0].size(0), ranks = std::ssize(parts);
+  for (const auto& part : parts)
+    if (part.sizes() != parts[0].sizes()) return {};
+  const auto piece = [&](const at::Tensor& part) {
+    return part.narrow(0, place * (rows / ranks), rows / ranks);
+  };
+  if (op == "all_gather_into_tensor") return at::cat(parts);
+  if (rows % ranks != 0) return {};
+  if (op == "reduce_scatter_tensor") return piece(parts[as_size(place)]);
+  std::vector<at::Tensor> pieces;
+  for (const auto& part : parts) pieces.push_back(piece(part));
+  return at::cat(pieces);
+}
+
+bool is_hosted_whole(const at::Tensor& tensor) {
+  const auto mesh = device_mesh(tensor);
+  return std::ssize(mesh.comm->positions) == mesh.comm->mesh.size();
+}
+
+// Whether the op's definition makes of a tensor that lies as this one, of numbers that are all different,
+// what redistribute makes of it.
+bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, const Placement& after) {
+  const auto& from = spec(tensor);
+  if (op == "all_reduce") return true;
+  if (is_flat(from) || from.mesh().size(mesh_dim) == 1 || from.numel() == 0) return false;
+  auto lies = from.placements();
+  for (auto& each : lies)
+    if (is_partial(each)) each = Replicate{};
+  auto target = lies;
+  target[as_size(mesh_dim)] = after;
+  const auto numbers =
+      distribute_tensor(at::arange(from.numel()).view(from.shape()), device_mesh(tensor), lies, from.order());
+  const auto expected = redistribute(numbers, target, innermost(from.order(), mesh_dim));
+  for (int64_t p = 0; p < from.mesh().size(); ++p) {
+    std::vector<at::Tensor> parts;
+    const auto line = from.mesh().line(p, mesh_dim);
+    for (const int64_t other : line) parts.push_back(local_tensors(numbers)[as_size(other)]);
+    const auto place = std::find(line.begin(), line.end(), p) - line.begin();
+    const auto made = by_definition(op, parts, place);
+    if (!made.defined() || !made.equal(local_tensors(expected)[as_size(p)])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void check_list(const at::Tensor& tensor, const oracle::Target& target) {
   const at::NoGradGuard no_grad;
   const auto& from = spec(tensor);
   const auto others = zeros(from.shape(), device_mesh(tensor), from.placements(), from.dtype());
+  const Placements whole(from.placements().size(), Replicate{});
   const auto moved =
-      redistribute(std::vector<at::Tensor>{tensor, others}, {target.placements}, {target.order});
+      redistribute(std::vector<at::Tensor>{tensor, others, others},
+                   {target.placements, target.placements, whole}, {target.order, target.order, {}});
   expect_same(moved[0], redistribute(tensor, target.placements, target.order), "a list");
-  expect_same(moved[1], redistribute(others, target.placements, target.order), "a list of two");
+  expect_same(moved[1], redistribute(others, target.placements, target.order), "a list of several");
+  expect_same(moved[2], redistribute(others, whole), "a list of two routes");
 }
 
 void check_collectives(const at::Tensor& tensor, const SpoilForms& spoil) {
@@ -88,6 +140,9 @@ void check_collectives(const at::Tensor& tensor, const SpoilForms& spoil) {
       const auto group =
           spoil.group != nullptr ? spoil.group(from.mesh(), d) : from.mesh().names()[as_size(d)];
       const auto got = called(op, tensor, d, group);
+      if (!got.defined() && is_hosted_whole(tensor) && is_legal(op, tensor, d, after))
+        throw std::logic_error(concat(op, " along mesh dimension ", d, " refuses ", from,
+                                      ", of which it makes ", after, " by its definition"));
       if (!got.defined()) continue;
       auto expected = from.placements();
       expected[as_size(d)] = after;

@@ -114,6 +114,10 @@ std::string another_dimension(const DeviceMesh& mesh, int64_t mesh_dim) {
   return mesh.names()[static_cast<size_t>((mesh_dim + 1) % mesh.ndim())];
 }
 
+std::string nobody(const DeviceMesh&, int64_t) {
+  return "nobody";
+}
+
 void padding_first(PerRank<at::Tensor>& padded, const PerRank<at::Tensor>& own) {
   for (size_t i = 0; i < padded.size(); ++i)
     for (int64_t d = 0; d < own[i].dim(); ++d)
@@ -147,6 +151,8 @@ std::vector<Fault> form_faults() {
        "redistribute", 1000, 2, moves, changing<newcomer_gets_nothing>()},
       {236, "complete-on-first", "K14", "what is gathered is complete on the first rank of a group alone",
        "redistribute", 300, 1, moves, with_received(complete_on_first, nullptr)},
+      {253, "collectives-refused", "K15", "functional collectives refuse whatever they are given",
+       "redistribute", 1000, 2, moves, with_forms({.group = nobody})},
   };
 }
 
