@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,10 @@
 
 namespace lockstep {
 namespace {
+
+// Terms that come together, passes first, ranks first.
+const std::vector<std::vector<SumHop>> kHops = {
+    {}, {{SumHop::Over::kPasses}, {SumHop::Over::kRanks}}, {{SumHop::Over::kRanks}, {SumHop::Over::kPasses}}};
 
 // A gradient that pends has the right value, too, once somebody has added it up.
 void expect_reduced(const nn::Module& module) {
@@ -185,6 +190,94 @@ TEST(GradientBuckets, ForgetWhatTheUserHas) {
   EXPECT_EQ(error_of([&] { loss_of(nets.bucketed(batch(mesh, 4))).backward(); }), "stop");
   EXPECT_TRUE(same(full_tensor(nets.bucketed.first->parameter("weight").grad()),
                    full_tensor(nets.single.first->parameter("weight").grad())));
+}
+
+// Catches: terms of a pass that has failed which come to the next one, a sum of a pass before that is lost
+// with it, where nobody has zeroed gradients in between.
+TEST(GradientBuckets, GoOnAfterAPassThatFails) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  for (const auto& hops : kHops) {
+    Two nets(mesh);
+    GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed),
+                            {{"dp"}, SumOrder::kFold, 1, hops});
+    bool fails = false;
+    for (auto* net : {&nets.bucketed, &nets.single})
+      net->each[0]->register_full_backward_hook([&](nn::Module&, Tensors&, const at::Tensor&) {
+        if (fails) throw Error("stop");
+      });
+    for (uint64_t pass = 0; pass < 3; ++pass)
+      for (auto* net : {&nets.bucketed, &nets.single}) {
+        fails = pass == 1;
+        const auto step = [&] { loss_of((*net)(batch(mesh, pass))).backward(); };
+        EXPECT_EQ(error_of(step), fails ? "stop" : "");
+      }
+    for (const auto* name : {"first.weight", "first.bias"})
+      EXPECT_TRUE(same(full_tensor(nets.bucketed.parameter(name).grad()),
+                       full_tensor(nets.single.parameter(name).grad())))
+          << name;
+    expect_reduced(nets.bucketed);
+  }
+}
+
+// Catches: what a hook of the user's has reduced that is lost, or comes twice, beside what was there.
+TEST(GradientBuckets, TakeWhatAHookHasReduced) {
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  Two nets(mesh);
+  GradientBuckets buckets(nets.bucketed, mesh, all_paths(nets.bucketed), {{"dp"}});
+  for (auto* net : {&nets.bucketed, &nets.single})
+    net->parameter("last.weight").register_hook([](const at::Tensor& gradient) {
+      return redistribute(gradient, Placements{Replicate{}}) * 2;
+    });
+  for (uint64_t pass = 0; pass < 3; ++pass) {
+    for (auto* net : {&nets.bucketed, &nets.single}) loss_of((*net)(batch(mesh, pass))).backward();
+    expect_same_parameters(nets.bucketed, nets.single);
+  }
+  expect_reduced(nets.bucketed);
+}
+
+// Two buckets of one model, in other orders; a pass in which a part of it does not run. Catches: a gradient
+// that no bucket has a place for, one that waits for another's last pass, or goes by another's order.
+TEST(GradientBuckets, OfOnePassLackWhatAnotherBrings) {
+  const auto mesh = init_device_mesh({3}, {"dp"});
+  const auto x = distribute_tensor(at::arange(-12, 12, at::kFloat).view({6, 4}), mesh, {Shard{0}});
+  for (const auto& hops : kHops) {
+    std::array<nn::Sequential, 2> both;
+    for (auto& net : both) {
+      for (int i = 0; i < 2; ++i) net.push_back(std::make_shared<nn::Linear>(4, 4));
+      nn::distribute_module(net, mesh, {});
+      set_integers(net, mesh);
+    }
+    GradientBuckets weights(both[0], mesh, {"0.weight", "1.weight"}, {{"dp"}, SumOrder::kFold, 1000, hops});
+    GradientBuckets biases(both[0], mesh, {"0.bias", "1.bias"},
+                           {{"dp"}, SumOrder::kTree, 1000, kHops.back()});
+    for (int64_t pass = 0; pass < 4; ++pass) {
+      for (auto* buckets : {&weights, &biases}) buckets->set_requires_gradient_sync(pass == 3);
+      for (auto& net : both) (pass % 2 == 0 ? net(x) : net.child("1")(x)).sum().backward();
+    }
+    expect_same_parameters(both[0], both[1]);
+    expect_reduced(both[0]);
+  }
+}
+
+// Catches: a parameter that pends along another mesh dimension, and its gradient, which is whole there.
+TEST(GradientBuckets, AreWholeWhereTheirParametersPend) {
+  const auto mesh = init_device_mesh({2, 2}, {"dp", "tp"});
+  nn::Linear bucketed(3, 4), single(3, 4);
+  for (auto* linear : {&bucketed, &single}) {
+    linear->set_parameter("weight",
+                          parameter(distribute_tensor(values({4, 3}, 1), mesh, {Replicate{}, Shard{1}})));
+    linear->set_parameter("bias",
+                          parameter(distribute_tensor(values({4}, 2), mesh, {Replicate{}, Partial{}})));
+  }
+  GradientBuckets buckets(bucketed, mesh, {"weight", "bias"}, {{"dp"}});
+  const auto x = distribute_tensor(values({4, 3}, 3), mesh, {Shard{0}, Shard{1}});
+  for (auto* linear : {&bucketed, &single}) loss_of((*linear)(x)).backward();
+  for (const auto* name : {"weight", "bias"}) {
+    EXPECT_EQ(spec(bucketed.parameter(name).grad()), spec(single.parameter(name).grad())) << name;
+    EXPECT_TRUE(
+        same(full_tensor(bucketed.parameter(name).grad()), full_tensor(single.parameter(name).grad())))
+        << name;
+  }
 }
 
 // Catches: a gradient that autograd::grad is asked for and that pends, or one that it takes from the leaf.
