@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's tensor parallelism on DTensors, training a model of `lockstep train MODEL --mesh sp:1,tp:N`, or the plain model
-on one device: attention and MLP, or experts, by columns and rows, as parallelize_module does it; table of tokens,
-norms, router and head are replicated. Prints one JSON object: milliseconds of each step, losses, elements of all
+on one device: attention and MLP by columns and rows, as parallelize_module does it; table of tokens, norms, router,
+experts and head are replicated. Prints one JSON object: milliseconds of each step, losses, elements of all
 parameters. Run by ci/numbers --training.
 usage: peers_training.py MODEL plain|threaded|gloo RANKS STEPS BATCH SEQUENCE"""
 import json
@@ -19,8 +19,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.testing._internal.distributed.multi_threaded_pg as threaded  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.tensor import (DTensor, Partial, Replicate, Shard, distribute_module,  # noqa: E402
-                                      distribute_tensor)
+from torch.distributed.tensor import DTensor, Replicate, distribute_module  # noqa: E402
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
 
 from free_port import free_port  # noqa: E402
@@ -37,29 +36,13 @@ def replicate(module, mesh):
                       output_fn=lambda _, y, mesh: y.to_local())
 
 
-def cut_experts(experts, mesh):
-    """Each expert's features; what ranks have of the sums, and of gradients, is added up at the ends."""
-    def cut(_, module, mesh):
-        for name, dim in (("gate_proj", 1), ("up_proj", 1), ("down_proj", 2)):
-            value = distribute_tensor(getattr(module, name), mesh, [Shard(dim)])
-            module.register_parameter(name, torch.nn.Parameter(value))
-
-    def given(_, inputs, mesh):
-        x, weights, chosen = inputs
-        return *(DTensor.from_local(t, mesh, [Replicate()], run_check=False).to_local(grad_placements=[Partial()])
-                 for t in (x, weights)), chosen
-
-    distribute_module(experts, mesh, cut, given, lambda _, y, mesh: DTensor.from_local(
-        y, mesh, [Partial()], run_check=False).redistribute(placements=[Replicate()]).to_local())
-
-
 def parallelize(model, mesh):
     for name, module in list(model.named_modules()):
         kind = CUTS.get(name.split(".")[-1])
         if kind is not None:
             parallelize_module(module, mesh, kind())
         elif isinstance(module, Experts):
-            cut_experts(module, mesh)
+            distribute_module(module, mesh)
         elif next(module.children(), None) is None:
             replicate(module, mesh)
 

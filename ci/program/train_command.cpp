@@ -168,6 +168,8 @@ int train(const Flags& flags) {
   }
   if (!team.leads) return trained(team, options, text), kAllEqual;
   dashboard::check_output(options.trace, flags.db, "--trace");
+  LOCKSTEP_CHECK(options.trace.empty() || options.trace != flags.log_hashes,
+                 "[train] --trace and --log-hashes are both ", options.trace, "; name two files");
   if (!options.resume.empty()) print_resumed(options, text);
   suites::TrainObserver observer;
   std::optional<suites::HashLog> hashes;
