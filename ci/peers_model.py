@@ -78,7 +78,7 @@ class Mlp(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each token's rows through its experts, one expert after the other; of each as many features as are here."""
+    """Each token's rows through its experts, one expert after the other."""
 
     def __init__(self, sizes):
         super().__init__()
