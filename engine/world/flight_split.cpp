@@ -169,19 +169,19 @@ std::string unfinished(const std::vector<FlightTurn>& turns) {
   return concat(text, "; there is no file of ", lacking.size() > 1 ? "ranks " : "rank ", join(lacking, ','));
 }
 
-bool is_awaited(const std::vector<FlightTurn>& turns) {
-  return std::any_of(turns.begin(), turns.end(), [](const FlightTurn& turn) {
-    return turn.entry != nullptr && turn.entry->state == FlightState::kWaited;
+bool any_is(const std::vector<FlightTurn>& turns, FlightState state) {
+  return std::any_of(turns.begin(), turns.end(), [state](const FlightTurn& turn) {
+    return turn.entry != nullptr && turn.entry->state == state;
   });
 }
 
-// Of exchanges in which ranks wait: one of whose ranks there is no file has lost them, and one that some have
-// left holds the others. Where all wait, and all came, it may be for what holds them in another.
+// Of exchanges in which ranks wait: one of whose ranks there is no file has lost them, one that a rank has
+// begun and does not wait for lacks it, and one that some have left holds the others. Where all wait, and all
+// came, it may be for what holds them in another; and so may a rank that others have left, whose process
+// waits for all of its ranks.
 int64_t tells(const std::vector<FlightTurn>& turns) {
-  const bool left = std::any_of(turns.begin(), turns.end(), [](const FlightTurn& turn) {
-    return turn.entry != nullptr && turn.entry->state == FlightState::kDone;
-  });
-  return without_file(turns).empty() ? left : 2;
+  if (!without_file(turns).empty()) return 3;
+  return any_is(turns, FlightState::kBegun) ? 2 : any_is(turns, FlightState::kDone);
 }
 
 // What the ranks of an exchange disagree in; "": nothing.
@@ -271,7 +271,7 @@ std::optional<FlightSplit> split_of(const std::vector<Flight>& flights) {
     }
     split.what = unfinished(split.turns);
     if (split.what.empty()) continue;
-    if (!is_awaited(split.turns)) {
+    if (!any_is(split.turns, FlightState::kWaited)) {
       if (!idle) idle = std::move(split);
       continue;
     }

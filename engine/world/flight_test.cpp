@@ -249,6 +249,29 @@ TEST(Flight, WhatSomeHaveLeftIsWhereRanksPart) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 1 of ranks 3,4,5, all_gather: rank 5 waits for it");
 }
 
+// Rank 2 has stopped before it waits for its exchange with rank 0, whose process hosts rank 1, too, and does
+// not come to see that rank 3 has left theirs. Catches: the exchange of ranks 1 and 3, in which nothing
+// parts.
+TEST(Flight, WhatARankHasBegunAndDoesNotWaitForIsWhereRanksPart) {
+  Three t;
+  gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  flights.push_back(flights.back());
+  flights.back().rank = 3;
+  const FlightState states[] = {FlightState::kWaited, FlightState::kWaited, FlightState::kBegun,
+                                FlightState::kDone};
+  for (auto& flight : flights) {
+    flight.ranks = 4;
+    flight.entries[0].ranks = flight.rank % 2 == 0 ? "2,0" : "1,3";
+    flight.entries[0].sends = flight.entries[0].expects = "";
+    flight.entries[0].state = states[flight.rank];
+  }
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "exchange 1 of ranks 2,0, all_gather: rank 2 has begun it and does not wait for it, rank 0 waits "
+            "for it");
+}
+
 // Catches: files of two runs, or one twice, that are held against each other; a rank that is blamed since
 // nobody gave its file, or since its file begins later.
 TEST(Flight, WhatFilesDoNotSayIsNoBlame) {
