@@ -103,7 +103,6 @@ class Parting:
         return earlier and bool(ours) and all(told and told[2] == "done" for told in ours) and any(
             told and told[2] != "done" for told in others)
 
-
     def after(self, strike):
         """Whether no rank of the struck process came to it, and the struck rank had begun the struck exchange last, or
         before others, and not left it."""
