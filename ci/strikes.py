@@ -9,7 +9,8 @@ The law. A finding is of the strike where all of this holds:
    Of two that wait for each other's ranks at one op either may have been left out, and both are named.
    Who is killed or stopped may take with it what it had sent before and gloo had not yet: an earlier one then, to which
    the struck rank came earlier, and has nothing more to wait for. Who is gone while it waits may have sent it all, and
-   the others have done with it: the next for which they wait for its ranks then, none of whom came.
+   the others have done with it: the next for which they wait for its ranks then, none of whom came. Where exchanges
+   overlap it may have begun more before it waited for that one: then that is among those it has not left.
 3. Blamed are ranks that the struck process hosts, and no other: those who did not come or do not wait, who sends what
    does not fit. Of ranks that say different things it is one side, and the other says what the strike left out. Who only
    waits is blamed of nothing: words then name whom it waits for, and why, and that is a rank of the struck process.
@@ -31,7 +32,9 @@ PARTS = re.compile(r"ranks part in exchange (\d+) of ranks ([\d,]+), (\w*): (.*)
 OTHER = re.compile(r"ranks? [\d,]+ did not come, or ranks? (?P<absent>[\d,]+) to exchange (?P<at>\d+) of ranks (?P<ranks>[\d,]+)")
 TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", re.M)
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
-LAST = re.compile(r"did not come; its last is (\w+), exchange (\d+) of ranks ([\d,]+), (\w+), asked by (.*)$")
+LAST = re.compile(r"did not come; its last is (\w+), exchange (\d+) of ranks ([\d,]+), (\w+), asked by (.*?)"
+                  r"(?:; nor has it left (.*))?$")
+NOT_LEFT = re.compile(r"exchange ([\d,]+) of ranks ([\d,]+)")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
 AGAIN = "\n    it ran again: "
 UNSENT = ("kill", "stop")
@@ -100,16 +103,21 @@ class Parting:
         return earlier and bool(ours) and all(told and told[2] == "done" for told in ours) and any(
             told and told[2] != "done" for told in others)
 
-
     def after(self, strike):
-        """Whether no rank of the struck process came to it, and the struck rank had begun the struck exchange last."""
+        """Whether no rank of the struck process came to it, and the struck rank had begun the struck exchange last, or
+        before others, and not left it."""
         ours = {rank: line for rank, (line, _) in self.turns.items() if rank in strike.hosted}
         last = {rank: LAST.match(line) for rank, line in ours.items()}
-        struck = last.get(strike.rank)
         meeting = strike.groups.get(self.ranks, self.meeting - 1)
-        return bool(ours) and all(last.values()) and self.meeting > meeting and (
-            strike.rank not in ours or (struck[1] == strike.op and strike.groups.get(struck[3]) == int(struck[2])
-                                        and struck[4] != "done" and struck[5] == strike.asker))
+        if not ours or not all(last.values()) or self.meeting <= meeting:
+            return False
+        if strike.rank not in ours:
+            return True
+        struck = last[strike.rank]
+        if any(strike.groups.get(ranks) in numbers(at) for at, ranks in NOT_LEFT.findall(struck[6] or "")):
+            return True
+        return struck[1] == strike.op and strike.groups.get(struck[3]) == int(struck[2]) and struck[
+            4] != "done" and struck[5] == strike.asker
 
 
 def sides(what):

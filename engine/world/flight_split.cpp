@@ -209,13 +209,27 @@ std::string line(const FlightEntry& e) {
                 " bytes)");
 }
 
+// Of what a rank has begun before its last, what it has not left: where exchanges overlap it may have stopped
+// at any of them.
+std::string not_left(const FlightTurn& turn) {
+  std::map<std::string, std::string> numbers;  // by ranks
+  for (const auto& e : turn.flight->entries)
+    if (&e != turn.last && e.state != FlightState::kDone)
+      numbers[e.ranks] += concat(numbers[e.ranks].empty() ? "" : ",", e.meeting);
+  std::string text;
+  for (const auto& [ranks, meetings] : numbers)
+    text += concat(text.empty() ? "; nor has it left " : " and ", "exchange ", meetings, " of ranks ", ranks);
+  return text;
+}
+
 std::string line(const FlightTurn& turn) {
   if (turn.flight == nullptr) return "no file";
   if (turn.entry != nullptr) return concat(turn.entry->op, ", ", line(*turn.entry));
   if (turn.forgotten) return "its file no longer says";
   if (turn.last == nullptr) return "did not come; it came to none";
   return concat("did not come; its last is ", turn.last->op, ", exchange ", turn.last->meeting, " of ranks ",
-                turn.last->ranks, ", ", name(turn.last->state), ", asked by ", asker(*turn.last));
+                turn.last->ranks, ", ", name(turn.last->state), ", asked by ", asker(*turn.last),
+                not_left(turn));
 }
 
 std::vector<FlightTurn> turns_of(const std::vector<Flight>& flights, const Key& key) {

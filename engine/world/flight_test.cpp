@@ -272,6 +272,27 @@ TEST(Flight, WhatARankHasBegunAndDoesNotWaitForIsWhereRanksPart) {
             "for it");
 }
 
+// Rank 1 has begun two exchanges, and waited for neither, where the others go on to a third. Catches: the
+// last of what it has begun, told as if nothing before it were open.
+TEST(Flight, WhatARankHasBegunBeforeIsToldToo) {
+  Three t;
+  for (int i = 0; i < 3; ++i) gather(*t.world, t.comm.whole).wait();
+  auto flights = flights_of(*t.memory, 3);
+  auto& stopped = flights[1];
+  stopped.entries.pop_back();
+  stopped.begun = 2;
+  for (auto& entry : stopped.entries) entry.state = FlightState::kBegun;
+  for (auto& flight : flights) flight.entries.back().state = FlightState::kWaited;
+  stopped.entries.back().state = FlightState::kBegun;
+  const auto text = split_text(flights);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 3 of ranks 0,1,2, all_gather: rank 1 did not come");
+  EXPECT_NE(text.find("its last is all_gather, exchange 2 of ranks 0,1,2, begun, asked by no op; nor has it "
+                      "left exchange 1 "
+                      "of ranks 0,1,2\n"),
+            std::string::npos)
+      << text;
+}
+
 // Catches: files of two runs, or one twice, that are held against each other; a rank that is blamed since
 // nobody gave its file, or since its file begins later.
 TEST(Flight, WhatFilesDoNotSayIsNoBlame) {
