@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/plan/bucket.h"
+#include "engine/tensor/dtensor_impl.h"
 #include "engine/values/error.h"
 #include "suites/bench/body.h"
 #include "suites/bench/measure.h"
@@ -54,8 +55,14 @@ std::shared_ptr<Gradients> gradients() {
 Tensors in_a_bucket(const Tensors& terms, const std::vector<int64_t>& dims) {
   std::vector<size_t> all(terms.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  Bucket bucket(std::move(all), terms, dims, SumOrder::kFold);
-  bucket.go_on();
+  std::vector<SpecPtr> like;
+  for (const auto& t : terms) like.push_back(dtensor_impl(t)->spec());
+  const auto& comm = dtensor_impl(terms[0])->comm();
+  Bucket bucket(std::move(all), like, comm, dims, path_of(SumOrder::kFold, {}, at::kFloat));
+  bucket.add(terms);
+  bucket.close();
+  bucket.settle();
+  bucket.gather();
   return bucket.finish();
 }
 
