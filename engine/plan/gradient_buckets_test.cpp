@@ -262,15 +262,18 @@ TEST(GradientBuckets, OfOnePassLackWhatAnotherBrings) {
 // Catches: a parameter that pends along another mesh dimension, and its gradient, which is whole there.
 TEST(GradientBuckets, AreWholeWhereTheirParametersPend) {
   const auto mesh = init_device_mesh({2, 2}, {"dp", "tp"});
+  const auto integers = [](at::IntArrayRef shape, uint64_t seed) {
+    return values(shape, seed).mul(4).round();
+  };
   nn::Linear bucketed(3, 4), single(3, 4);
   for (auto* linear : {&bucketed, &single}) {
     linear->set_parameter("weight",
-                          parameter(distribute_tensor(values({4, 3}, 1), mesh, {Replicate{}, Shard{1}})));
+                          parameter(distribute_tensor(integers({4, 3}, 1), mesh, {Replicate{}, Shard{1}})));
     linear->set_parameter("bias",
-                          parameter(distribute_tensor(values({4}, 2), mesh, {Replicate{}, Partial{}})));
+                          parameter(distribute_tensor(integers({4}, 2), mesh, {Replicate{}, Partial{}})));
   }
   GradientBuckets buckets(bucketed, mesh, {"weight", "bias"}, {{"dp"}});
-  const auto x = distribute_tensor(values({4, 3}, 3), mesh, {Shard{0}, Shard{1}});
+  const auto x = distribute_tensor(integers({4, 3}, 3), mesh, {Shard{0}, Shard{1}});
   for (auto* linear : {&bucketed, &single}) loss_of((*linear)(x)).backward();
   for (const auto* name : {"weight", "bias"}) {
     EXPECT_EQ(spec(bucketed.parameter(name).grad()), spec(single.parameter(name).grad())) << name;

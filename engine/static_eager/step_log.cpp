@@ -164,10 +164,10 @@ std::string unlike_plain(const TimelineEntry& entry) {
   if (entry.random_offset) return concat(entry.op, " draws");
   if (entry.outputs.empty()) return concat(entry.op, " reads a value");
   const bool runs_as_it_is =
-      is_any_of(run_of(handle_of(entry)),
-                {local::stock, local::as_one_of_many, local::view, local::squeeze, local::as_view,
-                 local::sized, local::sized_as_input, local::sized_and_strided, local::sized_filled,
-                 local::filled, local::unless_empty, local::reduction, local::contraction});
+      is_any_of(run_of(handle_of(entry)), {local::stock, local::as_one_of_many, local::view, local::squeeze,
+                                           local::as_view, local::blocks, local::sized, local::sized_as_input,
+                                           local::sized_and_strided, local::sized_filled, local::filled,
+                                           local::unless_empty, local::reduction, local::contraction});
   // What a rank has nothing of, or one element, kernels take otherwise, or not at all.
   const int64_t least = run_of(handle_of(entry)) == local::as_one_of_many ? 2 : 1;
   for (const auto* records : {&entry.inputs, &entry.outputs})
