@@ -306,7 +306,8 @@ std::optional<RaggedShard> blocks_of(const OpCall& call, const RaggedShard& ragg
   const bool neighbours = from.stride[0] > 0 && (count == 1 || result.stride[0] == from.stride[0]);
   if (n == 0 || ragged.lists != 1 || ragged.dims.empty() || !neighbours) return std::nullopt;
   const auto& all = ragged.units;
-  if (std::count(all.begin(), all.end(), 0) + 1 == std::ssize(all)) return ragged;  // whole, on one rank
+  if (count > 0 && std::count(all.begin(), all.end(), 0) + 1 == std::ssize(all))
+    return ragged;  // whole, on one rank
   const int64_t start = result.offset / from.stride[0];
   const int64_t first = start * blocks / n, last = (start + count) * blocks / n;
   if (start * blocks % n != 0 || (start + count) * blocks % n != 0 || first == last) return std::nullopt;
