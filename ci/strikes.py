@@ -15,7 +15,7 @@ The law. A finding is of the strike where all of this holds:
    does not fit. Of ranks that say different things it is one side, and the other says what the strike left out. Who only
    waits is blamed of nothing: words then name whom it waits for, and why, and that is a rank of the struck process.
 4. Each rank elsewhere that came to the struck exchange names its collective, and the op that asked for it; the struck
-   rank that number among its own at which it was struck.
+   rank that number among its own at which it was struck: of a swap that at which another came in its place.
 5. Each rank names process, host and log; those of the struck process name it, and no other does. Of a process that is
    gone the finding says so, by its log.
 Where a failure did not repeat itself and what the second run came to stands behind it, both hold it, each of the strike on
@@ -34,7 +34,7 @@ TURN = re.compile(r"^ *rank (\d+): (.*)\n *process (\d+) on (\S+), log (\S+)$", 
 CAME = re.compile(r"(\w+), (begun|waited|done), asked by (.*?), its exchange (\d+), sends ")
 LAST = re.compile(r"did not come; its last is (\w+), exchange (\d+) of ranks ([\d,]+), (\w+), asked by (.*?)"
                   r"(?:; nor has it left (.*))?$")
-NOT_LEFT = re.compile(r"exchange ([\d,]+) of ranks ([\d,]+)")
+NOT_LEFT = re.compile(r"(\w+), exchange ([\d,]+) of ranks ([\d,]+), asked by (.*?)(?= and \w+, exchange |$)")
 WAITS = r"rank (\d+) \(process (\d+) [^)]*\) waits for rank (\d+) \(process (\d+) [^)]*\), which has ended: "
 AGAIN = "\n    it ran again: "
 UNSENT = ("kill", "stop")
@@ -114,7 +114,8 @@ class Parting:
         if strike.rank not in ours:
             return True
         struck = last[strike.rank]
-        if any(strike.groups.get(ranks) in numbers(at) for at, ranks in NOT_LEFT.findall(struck[6] or "")):
+        if any((op, asker) == (strike.op, strike.asker) and strike.groups.get(ranks) in numbers(at)
+               for op, at, ranks, asker in NOT_LEFT.findall(struck[6] or "")):
             return True
         return struck[1] == strike.op and strike.groups.get(struck[3]) == int(struck[2]) and struck[
             4] != "done" and struck[5] == strike.asker

@@ -212,13 +212,18 @@ std::string line(const FlightEntry& e) {
 // Of what a rank has begun before its last, what it has not left: where exchanges overlap it may have stopped
 // at any of them.
 std::string not_left(const FlightTurn& turn) {
-  std::map<std::string, std::string> numbers;  // by ranks
-  for (const auto& e : turn.flight->entries)
-    if (&e != turn.last && e.state != FlightState::kDone)
-      numbers[e.ranks] += concat(numbers[e.ranks].empty() ? "" : ",", e.meeting);
+  std::map<std::tuple<std::string, std::string, std::string>, std::string> numbers;  // by op, ranks, asker
+  for (const auto& e : turn.flight->entries) {
+    if (&e == turn.last || e.state == FlightState::kDone) continue;
+    auto& meetings = numbers[{e.op, e.ranks, asker(e)}];
+    meetings += concat(meetings.empty() ? "" : ",", e.meeting);
+  }
   std::string text;
-  for (const auto& [ranks, meetings] : numbers)
-    text += concat(text.empty() ? "; nor has it left " : " and ", "exchange ", meetings, " of ranks ", ranks);
+  for (const auto& [alike, meetings] : numbers) {
+    const auto& [op, ranks, asks] = alike;
+    text += concat(text.empty() ? "; nor has it left " : " and ", op, ", exchange ", meetings, " of ranks ",
+                   ranks, ", asked by ", asks);
+  }
   return text;
 }
 

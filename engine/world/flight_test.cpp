@@ -282,13 +282,11 @@ TEST(Flight, WhatARankHasBegunBeforeIsToldToo) {
   stopped.entries.pop_back();
   stopped.begun = 2;
   for (auto& entry : stopped.entries) entry.state = FlightState::kBegun;
-  for (auto& flight : flights) flight.entries.back().state = FlightState::kWaited;
-  stopped.entries.back().state = FlightState::kBegun;
+  for (const size_t other : {0, 2}) flights[other].entries.back().state = FlightState::kWaited;
   const auto text = split_text(flights);
   EXPECT_EQ(text.substr(0, text.find('\n')), "exchange 3 of ranks 0,1,2, all_gather: rank 1 did not come");
   EXPECT_NE(text.find("its last is all_gather, exchange 2 of ranks 0,1,2, begun, asked by no op; nor has it "
-                      "left exchange 1 "
-                      "of ranks 0,1,2\n"),
+                      "left all_gather, exchange 1 of ranks 0,1,2, asked by no op\n"),
             std::string::npos)
       << text;
 }

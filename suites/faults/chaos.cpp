@@ -160,6 +160,7 @@ class ChaoticWorld final : public World {
   Library* library() override { return world_->library(); }
 
   Work exchange(Exchange asked) override {
+    const auto number = number_;  // as which one comes in the place of one that is held back
     count(asked);
     if (!is_shared(asked)) return world_->exchange(std::move(asked));
     if (++exchanges_ >= state_->chaos.exchange && may(asked) && !std::exchange(struck_, true))
@@ -168,7 +169,7 @@ class ChaoticWorld final : public World {
     const bool passes = held_ != nullptr && held_->asked && in_common(asked, *held_->asked, hosted());
     auto work = world_->exchange(std::move(asked));
     if (passes) {
-      tell(held_->strike);
+      tell(number, held_->strike);
       std::exchange(held_, nullptr)->begin(*world_);
     }
     return work;
@@ -203,15 +204,14 @@ class ChaoticWorld final : public World {
     }
   }
 
-  // "chaos: kill strikes rank 1 at its exchange 3, all_gather, asked by op 2 aten::mm; exchange 2 of ranks
-  // 0,1; process 4711 hosts ranks 1; case v1:…": before the next exchange is counted.
+  // "all_gather, asked by op 2 aten::mm; exchange 2 of ranks 0,1; process 4711 hosts ranks 1; case v1:…":
+  // before the next exchange is counted.
   std::string strike(const Exchange& asked) const {
     const auto* timeline = current_context()->timeline;
     const std::string_view asks = Asking::now();
-    auto text = concat("chaos: ", state_->chaos.kind->name, " strikes rank ", state_->chaos.rank,
-                       " at its exchange ", number_, ", ", asked.op, ", asked by ",
-                       timeline == nullptr ? "" : concat("op ", timeline->size(), " "),
-                       asks.empty() ? "no op" : asks);
+    auto text =
+        concat(asked.op, ", asked by ", timeline == nullptr ? "" : concat("op ", timeline->size(), " "),
+               asks.empty() ? "no op" : asks);
     std::map<std::vector<int64_t>, int64_t> meetings;
     for (const auto& part : asked.parts)
       if (part.group->ranks.size() > 1)
@@ -222,7 +222,10 @@ class ChaoticWorld final : public World {
            concat("; process ", getpid(), " hosts ranks ", join(hosted(), ','), "; case ", token_, "\n");
   }
 
-  static void tell(const std::string& text) {
+  // "chaos: kill strikes rank 1 at its exchange 3, all_gather, …"
+  void tell(int64_t number, const std::string& strike) const {
+    const auto text = concat("chaos: ", state_->chaos.kind->name, " strikes rank ", state_->chaos.rank,
+                             " at its exchange ", number, ", ", strike);
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     std::ofstream(std::filesystem::temp_directory_path() / kStruck, std::ios::app) << text;
@@ -237,22 +240,23 @@ class ChaoticWorld final : public World {
       held_->strike = told;
       held_->asked.emplace(std::move(asked));
       return Work(op, [this, held = held_] {
-        if (held->asked) {
-          tell(held->strike);
-          auto first = world_->exchange(held->barrier());
-          held->begin(*world_);
-          first.wait();
-        }
-        held->work->wait();
+        if (!held->asked) return held->work->wait();
+        tell(number_, held->strike);
+        auto first = world_->exchange(held->barrier());
+        auto second =
+            world_->exchange(*std::exchange(held->asked, std::nullopt));  // not held: first may throw
+        first.wait();
+        second.wait();
       });
     }
     if (kind.act != nullptr && state_->chaos.waits)
-      return world_->exchange(std::move(asked)).around([act = kind.act, told](const auto& finish) {
-        tell(told);
-        act();
-        finish();
-      });
-    tell(told);
+      return world_->exchange(std::move(asked))
+          .around([this, act = kind.act, number = number_, told](const auto& finish) {
+            tell(number, told);
+            act();
+            finish();
+          });
+    tell(number_, told);
     if (kind.act != nullptr) kind.act();
     if (state_->is("skip")) return Work(op, [] {});
     if (state_->is("bit")) state_->flips = true;
