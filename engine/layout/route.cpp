@@ -256,7 +256,7 @@ bool is_innermost(const Spec& spec, int64_t mesh_dim) {
   for (const int64_t d : spec.order()) {
     if (d == mesh_dim)
       after = true;
-    else if (after && shard_dim(spec.placements()[as_size(d)]) == dim)
+    else if (after && spec.mesh().size(d) > 1 && shard_dim(spec.placements()[as_size(d)]) == dim)
       return false;
   }
   return true;

@@ -138,8 +138,15 @@ std::pair<std::vector<int64_t>, Run> box_of(const Spec& spec, int64_t position) 
   return {shape, *share.run};
 }
 
-// An op that looks at tiles or whole matrices: on all that the other placements leave, of which this rank
-// knows its slice and takes the rest for zeros.
+// Neighbours of the first dimension's indices of what is cut flat, which stay cut so.
+bool cuts_flat(std::string_view name, const Locality& where) {
+  const SpecPtr &input = where.inputs.at(0), &output = where.outputs.at(0);
+  return is_any(name, {"aten::slice", "aten::split", "aten::split_with_sizes"}) && input && output &&
+         lockstep::has_ragged(input->placements()) && lockstep::has_ragged(output->placements());
+}
+
+// An op that looks at tiles, whole matrices or indices: on all that the other placements leave, of which this
+// rank knows its slice and takes the rest for zeros.
 Tensors in_box(const RecordedOp& op, Stack stack, const Locality& where, c10::Device device) {
   size_t input = 0;
   for (c10::IValue& value : stack) {
@@ -383,7 +390,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
-  if (name.starts_with("optim::")) {
+  if (name.starts_with("optim::") || cuts_flat(name, where)) {
     if (where.float64) stack = in_float64(*op.op, std::move(stack));
     return collect(effects,
                    in_box(op, std::move(stack), where, where.float64 ? device_of_float64(op) : op.device),

@@ -195,7 +195,8 @@ void ShardedTraining::stay_plain() {
     for (const auto& path : paths)
       if (alone.empty() || !alone[0].is_same(value)) own[unit_of(units, path)].push_back(path);
   for (size_t i = 0; i < units.size(); ++i)
-    plain_.add(*model_, modules_of(units[i]), std::move(own[i]), policy_of(sharding_, i == 0));
+    plain_.add(*model_, modules_of(units[i]), std::move(own[i]), policy_of(sharding_, i == 0),
+               units[i][0].find('.') != std::string::npos);
   if (sharding_.prefetch != 0) plain_.prefetch();
 }
 

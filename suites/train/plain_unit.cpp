@@ -173,8 +173,11 @@ void PlainUnit::updated() {
 }
 
 void PlainUnits::add(nn::Module& model, const std::vector<nn::Module*>& modules,
-                     std::vector<std::string> paths, MixedPrecisionPolicy policy) {
-  units_.push_back(std::make_unique<PlainUnit>(model, modules, std::move(paths), policy));
+                     std::vector<std::string> paths, MixedPrecisionPolicy policy, bool is_within) {
+  const auto& unit =
+      units_.emplace_back(std::make_unique<PlainUnit>(model, modules, std::move(paths), policy));
+  const auto place = std::min(on_the_way_back_.size(), size_t{is_within ? 2u : 1u});
+  on_the_way_back_.insert(on_the_way_back_.begin() + static_cast<ptrdiff_t>(place), unit.get());
 }
 
 void PlainUnits::prefetch() {

@@ -77,8 +77,9 @@ class PlainUnit {
 class PlainUnits {
  public:
   // In the order in which they are called: the outermost first. As PlainUnit.
+  // @param is_within the last one that is within the outermost alone
   void add(nn::Module& model, const std::vector<nn::Module*>& modules, std::vector<std::string> paths,
-           MixedPrecisionPolicy policy);
+           MixedPrecisionPolicy policy, bool is_within = false);
   // Each casts the parameters of the next.
   void prefetch();
   // As when each is called.
@@ -94,14 +95,15 @@ class PlainUnits {
   void updated();
 
  private:
-  // Those that are used, from the outermost to the one that was called first, as gradients come.
+  // Those that are used, each before those within it, and of these the one that was called last first.
   template <class F>
   void each(const F& f) {
-    for (size_t i = 0; i < units_.size(); ++i)
-      if (auto& unit = *units_[i == 0 ? 0 : units_.size() - i]; unit.is_used()) f(unit);
+    for (auto* unit : on_the_way_back_)
+      if (unit->is_used()) f(*unit);
   }
 
   std::vector<std::unique_ptr<PlainUnit>> units_;
+  std::vector<PlainUnit*> on_the_way_back_;
 };
 
 }  // namespace lockstep::suites
