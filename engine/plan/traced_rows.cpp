@@ -9,9 +9,11 @@
 
 namespace lockstep {
 
-// Of the first hosted rank, which stands for all.
-static const c10::StorageImpl* memory_of(const at::Tensor& dtensor) {
-  return local_tensors(dtensor).at(0).storage().unsafeGetStorageImpl();
+// Of the first hosted rank, which stands for all; where none is, the tensor's own, of which nothing is read.
+static const void* memory_of(const at::Tensor& dtensor) {
+  const auto& locals = local_tensors(dtensor);
+  if (locals.empty()) return dtensor.unsafeGetTensorImpl();
+  return locals[0].storage().unsafeGetStorageImpl();
 }
 
 Reads::Reads(const PlanTrace& trace) : size_(trace.given.size()) {

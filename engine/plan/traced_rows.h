@@ -21,7 +21,7 @@ class Reads {
 
  private:
   std::map<const c10::TensorImpl*, std::vector<size_t>> at_;
-  std::set<const c10::StorageImpl*> written_;
+  std::set<const void*> written_;  // memory
   size_t size_;
 };
 

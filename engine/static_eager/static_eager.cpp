@@ -220,6 +220,8 @@ class StaticEager::Model {
     LOCKSTEP_CHECK(std::any_of(eager.stretches.begin(), eager.stretches.end(), is_root),
                    "[static_eager] the step does not call the model; call it, not what is within it");
     demote_by(eager, sites.all(), comm->mesh);
+    if (comm->ranks.empty())
+      for (auto& site : sites.all()) site.demote("this process hosts no rank of the mesh");
     plan = implicit_rows(eager, comments);
     from.again();
     StepLog unused;
