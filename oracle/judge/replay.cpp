@@ -139,10 +139,17 @@ std::pair<std::vector<int64_t>, Run> box_of(const Spec& spec, int64_t position) 
 }
 
 // Neighbours of the first dimension's indices of what is cut flat, which stay cut so.
-bool cuts_flat(std::string_view name, const Locality& where) {
+bool cuts_flat(std::string_view name, const RecordedOp& op, const Locality& where) {
   const SpecPtr &input = where.inputs.at(0), &output = where.outputs.at(0);
-  return is_any(name, {"aten::slice", "aten::split", "aten::split_with_sizes"}) && input && output &&
-         lockstep::has_ragged(input->placements()) && lockstep::has_ragged(output->placements());
+  if (!is_any(name, {"aten::slice", "aten::split", "aten::split_with_sizes"}) || !input || !output ||
+      !lockstep::has_ragged(input->placements()) || !lockstep::has_ragged(output->placements()))
+    return false;
+  for (size_t a = 0; a < op.args.size(); ++a) {
+    const auto& arg = op.op->args[a].name;
+    if (arg == "dim" && op.args[a].toInt() != 0 && op.args[a].toInt() != -input->ndim()) return false;
+    if (arg == "step" && op.args[a].toInt() != 1) return false;
+  }
+  return true;
 }
 
 // An op that looks at tiles, whole matrices or indices: on all that the other placements leave, of which this
@@ -390,7 +397,7 @@ Tensors apply_local(const RecordedOp& op, const std::vector<Effect>& effects, Te
     if (name == "aten::embedding") return {embed_rows(inputs, where)};
   }
   Stack stack = stack_of(*op.op, op.args, op.tensors_per_arg, inputs);
-  if (name.starts_with("optim::") || cuts_flat(name, where)) {
+  if (name.starts_with("optim::") || cuts_flat(name, op, where)) {
     if (where.float64) stack = in_float64(*op.op, std::move(stack));
     return collect(effects,
                    in_box(op, std::move(stack), where, where.float64 ? device_of_float64(op) : op.device),

@@ -298,37 +298,34 @@ void add_stepped_row(Rows& rows, const OpCall& call, int64_t dim) {
   rows.push_back(std::move(row));
 }
 
-// The blocks of a result that has neighbours of the first dimension's indices, none of them in part.
-std::optional<RaggedShard> blocks_of(const OpCall& call, const RaggedShard& ragged,
-                                     const TensorMeta& result) {
+// Of a result that has neighbours of the first dimension's indices, who has how many.
+std::optional<RaggedShard> runs_of(const OpCall& call, const RaggedShard& ragged, const TensorMeta& result) {
   const auto& from = call.inputs[0];
-  const int64_t n = from.shape[0], count = result.shape[0], blocks = block_count(ragged);
+  const int64_t n = from.shape[0], count = result.shape[0];
   const bool neighbours = from.stride[0] > 0 && (count == 1 || result.stride[0] == from.stride[0]);
-  if (n == 0 || ragged.lists != 1 || ragged.dims.empty() || !neighbours) return std::nullopt;
-  const auto& all = ragged.units;
-  if (count > 0 && std::count(all.begin(), all.end(), 0) + 1 == std::ssize(all))
-    return ragged;  // whole, on one rank
-  const int64_t start = result.offset / from.stride[0];
-  const int64_t first = start * blocks / n, last = (start + count) * blocks / n;
-  if (start * blocks % n != 0 || (start + count) * blocks % n != 0 || first == last) return std::nullopt;
+  if (count == 0 || ragged.lists != 1 || ragged.dims.empty() || !neighbours) return std::nullopt;
+  int64_t together = 1;  // elements of the dimensions that are cut as one
+  for (const auto d : ragged.dims) together *= from.shape[as_size(d)];
+  const int64_t of_index = together / n, of_unit = together / block_count(ragged);
+  const int64_t first = result.offset / from.stride[0] * of_index, last = first + count * of_index;
   auto among = ragged;
   int64_t end = 0;
   for (auto& units : among.units) {
-    const int64_t begin = std::exchange(end, end + units);
+    const int64_t begin = std::exchange(end, end + units * of_unit);
     units = std::max<int64_t>(std::min(end, last) - std::max(begin, first), 0);
   }
-  return among;
+  return last > first ? std::optional(among) : std::nullopt;
 }
 
 // Where a dimension falls into runs of its indices.
-void add_block_row(Rows& rows, const OpCall& call, int64_t dim) {
+void add_run_row(Rows& rows, const OpCall& call, int64_t dim) {
   const auto* ragged = std::get_if<RaggedShard>(&call.current[0]);
   if (ragged == nullptr || dim != 0) return;
   auto row = row_of(call, *ragged, Replicate{});
   for (size_t j = 0; j < call.outputs.size(); ++j) {
-    const auto blocks = blocks_of(call, *ragged, call.outputs[j]);
-    if (!blocks.has_value()) return;
-    row.outputs[j] = *blocks;
+    const auto runs = runs_of(call, *ragged, call.outputs[j]);
+    if (!runs.has_value()) return;
+    row.outputs[j] = *runs;
   }
   rows.push_back(std::move(row));
 }
@@ -340,7 +337,7 @@ Rows slice(const OpCall& call) {
   if (!whole) to[as_size(at)] = -1;
   auto rows = mapped(call, to);
   add_stepped_row(rows, call, at);
-  if (!whole) add_block_row(rows, call, at);
+  if (!whole) add_run_row(rows, call, at);
   return rows;
 }
 
@@ -350,7 +347,7 @@ Rows split(const OpCall& call) {
   const int64_t at = wrap_dim(call.integer("dim"), call.inputs[0].ndim());
   to[as_size(at)] = -1;
   auto rows = mapped(call, to);
-  add_block_row(rows, call, at);
+  add_run_row(rows, call, at);
   return rows;
 }
 
