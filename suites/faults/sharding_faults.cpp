@@ -424,7 +424,7 @@ std::vector<Fault> asking_faults() {
        with_sharding({.sharding = nothing_frozen})},
       {168, "cut-after-forward", "K16", "units are cut after forward, though they are to stay gathered",
        "fsdp", 60, 0, keeps_gathered, with_sharding({.sharding = cuts_after_forward})},
-      {169, "outermost-cut", "K16", "the outermost unit is cut after forward as the others are", "fsdp", 300,
+      {169, "outermost-cut", "K16", "the outermost unit is cut after forward as the others are", "fsdp", 1000,
        0, keeps_outermost, with_sharding({.sharding = cuts_after_forward})},
       {170, "cut-among-all", "K16", "units are cut among all ranks, though neighbours are to keep them",
        "fsdp", 60, 0, keeps_among, with_sharding({.sharding = cuts_among_all})},
