@@ -248,14 +248,22 @@ namespace {
 
 using Life = std::weak_ptr<nn::Module*>;
 
+thread_local Tensors standing_in;
+
+bool stands_in(const at::Tensor& parameter) {
+  return std::any_of(standing_in.begin(), standing_in.end(),
+                     [&](const at::Tensor& t) { return t.is_same(parameter); });
+}
+
 // One call of a module, to run twice.
 class Call {
  public:
   Call(const Life& life, nn::Module::Forward forward, const Tensors& inputs)
       : life_(life), forward_(std::move(forward)) {
     for (const auto& input : inputs) defined_.push_back(input.defined());
-    for (const auto& [path, parameter] : (*life.lock())->named_parameters())
-      parameters_.push_back({path, parameter, static_cast<int64_t>(parameter._version())});
+    for (auto& [parameter, paths] : (*life.lock())->parameters_with_paths())
+      parameters_.push_back(
+          {std::move(paths), parameter, static_cast<int64_t>(parameter._version()), stands_in(parameter)});
   }
 
   // Of its inputs those that are there; and one that requires a gradient if a parameter does, though no input
@@ -274,6 +282,10 @@ class Call {
     Tensors inputs;
     size_t next = 0;
     for (const bool defined : defined_) inputs.push_back(defined ? operands.at(next++) : at::Tensor());
+    if (!is_recomputing()) return {forward_(std::move(inputs))};
+    StandIns as_before(**life_.lock());
+    for (const auto& p : parameters_)
+      if (p.stands_in) as_before.set(p.paths, p.tensor);
     return {forward_(std::move(inputs))};
   }
 
@@ -284,16 +296,18 @@ class Call {
         "[checkpoint] the module has been destroyed before its backward pass; let it live until then");
     for (const auto& p : parameters_)
       LOCKSTEP_CHECK(static_cast<int64_t>(p.tensor._version()) == p.version, "[checkpoint] the parameter '",
-                     p.path, "' was written between a forward and its backward pass; write it after both");
+                     p.paths.front(),
+                     "' was written between a forward and its backward pass; write it after both");
     for (const auto& [path, below] : (*module)->named_modules())
       if (const auto* before = below->attached<BeforeSecondRun>()) before->call();
   }
 
  private:
   struct Parameter {
-    std::string path;
+    std::vector<std::string> paths;
     at::Tensor tensor;
     int64_t version;
+    bool stands_in;
   };
   const Life life_;
   const nn::Module::Forward forward_;
@@ -302,6 +316,19 @@ class Call {
 };
 
 }  // namespace
+
+void StandIns::set(const std::vector<std::string>& paths, const at::Tensor& value) {
+  all_.push_back({paths, module_.parameter(paths.front())});
+  standing_in.push_back(value);
+  for (const auto& path : paths) module_.set_parameter(path, value);
+}
+
+StandIns::~StandIns() {
+  for (const auto& [paths, was] : all_) {
+    standing_in.pop_back();
+    for (const auto& path : paths) module_.set_parameter(path, was);
+  }
+}
 
 void checkpoint(nn::Module& module, CheckpointOptions options) {
   const auto around = [life = module.life(), options](Tensors inputs, const nn::Module::Forward& forward) {

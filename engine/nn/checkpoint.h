@@ -37,6 +37,26 @@ struct BeforeSecondRun {
   std::function<void()> call;
 };
 
+// While alive, tensors stand for parameters of a module, as in one of its calls; where a checkpointed module
+// within runs again they do so once more.
+class StandIns {
+ public:
+  explicit StandIns(nn::Module& module) : module_(module) {}
+  ~StandIns();
+  StandIns(const StandIns&) = delete;
+  StandIns& operator=(const StandIns&) = delete;
+  // @param paths of one parameter
+  void set(const std::vector<std::string>& paths, const at::Tensor& value);
+
+ private:
+  struct Stood {
+    std::vector<std::string> paths;
+    at::Tensor was;
+  };
+  nn::Module& module_;
+  std::vector<Stood> all_;
+};
+
 // In a block's first run: leaves `what` under this key for each of its second runs, which takes what was left
 // under the key one after the other. Null: no more was left, or no block runs.
 void leave_for_second_run(const void* key, std::shared_ptr<void> what);

@@ -2,12 +2,12 @@
 #include "engine/plan/parallelize.h"
 
 #include <ATen/ATen.h>
-#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <regex>
 
 #include "engine/context/context.h"
+#include "engine/nn/checkpoint.h"
 #include "engine/nn/distribute.h"
 #include "engine/plan/claims.h"
 #include "engine/plan/inner_rows.h"
@@ -215,18 +215,12 @@ void put_in_buckets(nn::Module& model, const MeshInWorld& mesh, const Fates& fat
 void show_while_it_runs(nn::Module& module, std::vector<Shown> all, const std::string& what) {
   module.call_around(
       [&module, all = std::move(all)](nn::Tensors inputs, const nn::Module::Forward& forward) {
-        std::vector<at::Tensor> were;
-        const auto set = [&](const Shown& shown, const at::Tensor& value) {
-          for (const auto& path : shown.paths) module.set_parameter(path, value);
-        };
-        const auto set_back = c10::make_scope_exit([&] {
-          for (size_t i = 0; i < were.size(); ++i) set(all[i], were[i]);
-        });
+        StandIns shown_now(module);
         for (const auto& shown : all) {
-          were.push_back(module.parameter(shown.paths.front()));
-          auto to = placements(were.back());
+          const auto& cut = module.parameter(shown.paths.front());
+          auto to = placements(cut);
           for (const auto& [d, placement] : shown.along) to[d] = placement;
-          set(shown, to == placements(were.back()) ? were.back() : redistribute(were.back(), to));
+          if (to != placements(cut)) shown_now.set(shown.paths, redistribute(cut, to));
         }
         return forward(std::move(inputs));
       },
@@ -261,7 +255,8 @@ at::Tensor moved(const std::string& where, const Located& located, const at::Ten
                    "'; correct the row, or what comes before it");
     along.emplace_back(dims[i], resolved(row.to[i], tensor, row));
   }
-  return redistribute_along(tensor, along, row.starts_early);
+  // Of a block that runs again nobody uses the result.
+  return redistribute_along(tensor, along, row.starts_early && !is_recomputing());
 }
 
 // The same, which whoever traces the model is told.

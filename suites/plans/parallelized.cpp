@@ -196,13 +196,16 @@ Ran run_statically(const WorldPtr& world, const Parallelizing& p, const Parallel
   return ran;
 }
 
-// Where gradients are added up depends on who looks at them: a hook's input has its sum first.
+// Where gradients are added up depends on who looks at them: a hook's input has its sum first. So do those
+// of a module whose parameters lie in a buffer, and of a model whose gradients go into buckets.
 void hook_alike(const Parallelizing& p, nn::Module& model, const ParallelPlan& plan) {
+  const auto look = [](nn::Module& module) { module.register_full_backward_pre_hook([](auto&&...) {}); };
+  if (std::any_of(plan.rows().begin(), plan.rows().end(), is_annotation)) look(model);
   for (const auto& row : plan.rows())
     for (const auto& module : modules_of(p)) {
       if (!speaks_of(row, module.path)) continue;
-      if (row.phase == PlanPhase::kBackwardPre)
-        model.child(module.path).register_full_backward_pre_hook([](auto&&...) {});
+      const bool gathers = p.as == kInBuffers && row.phase == PlanPhase::kRun;
+      if (row.phase == PlanPhase::kBackwardPre || gathers) look(model.child(module.path));
       if (row.phase == PlanPhase::kBackwardPost && !is_annotation(row))
         model.child(module.path).register_full_backward_hook([](auto&&...) {});
     }
