@@ -18,6 +18,7 @@
 #include "suites/engines/counting_world.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/fsdp/sharded_model.h"
+#include "suites/plans/gradients_alike.h"
 #include "suites/plans/places.h"
 
 namespace lockstep::suites {
@@ -223,7 +224,9 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
       return all[next++] != place;
     }
   };
-  hook_alike(p, model, parse_plan(acted.at(0)));
+  const auto plan = parse_plan(acted.at(0));
+  hook_alike(p, model, plan);
+  come_back_alike(p, plan, model);
   const auto rest = std::make_shared<Rest>(Rest{std::move(acted), 1});
   const auto node = [](at::Tensor& tensor) {
     tensor = nn::at_boundary(
@@ -300,14 +303,20 @@ nn::Tensors train(nn::Module& model, const at::Tensor& x, const Parallelizing& p
                   const ParallelizingFault& fault, const AddUp& add_up) {
   nn::Tensors losses;
   std::optional<PassesApart> apart;
-  if (add_up != nullptr) apart.emplace(p, model);
+  std::optional<AddedAtTheEnd> at_the_end;
+  if (add_up != nullptr) {
+    apart.emplace(p, model);
+    if (p.passes > 1) at_the_end.emplace(p, model);
+  }
   for (int64_t step = 0; step < p.steps; ++step) {
     x.mutable_grad().reset();
     model.zero_grad();
     for (int64_t n = 1; n <= p.passes; ++n) {
       losses.push_back(pass(model, x, n == p.passes));
       if (apart) apart->take();
+      if (at_the_end) at_the_end->take();
     }
+    if (at_the_end) at_the_end->hand_in();
     if (apart) apart->add_up(add_up);
     if (fault.after_backward != nullptr) fault.after_backward(model);
     const at::NoGradGuard no_grad;

@@ -14,12 +14,13 @@ bool is_around(const std::string& outer, const std::string& inner) {
   return outer.empty() || inner == outer || inner.starts_with(outer + ".");
 }
 
-// Along each mesh dimension what the narrowest row of the phase says of a module's own parameter.
-std::vector<std::optional<Placement>> said(const Parallelizing& p, PlanPhase phase, const std::string& module,
-                                           const std::string& name) {
-  std::vector<std::optional<Placement>> places(as_size(p.mesh.ndim()));
+}  // namespace
+
+std::vector<std::optional<Said>> said(const Parallelizing& p, const ParallelPlan& plan, PlanPhase phase,
+                                      const std::string& module, const std::string& name) {
+  std::vector<std::optional<Said>> places(as_size(p.mesh.ndim()));
   std::vector<int64_t> narrowness(places.size(), -1);
-  for (const auto& row : p.plan.rows()) {
+  for (const auto& row : plan.rows()) {
     if (row.phase != phase) continue;
     for (const auto& [path, parameters, inputs] : modules_of(p)) {
       const bool is_named = row.tensor == name && path == module;
@@ -29,14 +30,12 @@ std::vector<std::optional<Placement>> said(const Parallelizing& p, PlanPhase pha
         const auto d = as_size(p.mesh.dim_index(row.mesh_dims[i]));
         if (narrow <= narrowness[d]) continue;
         narrowness[d] = narrow;
-        places[d] = row.to[i];
+        places[d] = {row.to[i], path};
       }
     }
   }
   return places;
 }
-
-}  // namespace
 
 Places::Places(const Parallelizing& p, nn::Module& model) : p_(p), model_(model) {
   for (const auto& module : modules_of(p)) watch(module);
@@ -79,11 +78,12 @@ void Places::expect_parameters(const PlannedModule& module, bool runs) {
   if (p_.as == kInBuffers) return;
   for (const auto& [name, dims] : module.parameters) {
     const auto path = module.path + "." + name;
-    const auto first = said(p_, kInit, module.path, name), run = said(p_, kRun, module.path, name);
+    const auto first = said(p_, p_.plan, kInit, module.path, name);
+    const auto run = said(p_, p_.plan, kRun, module.path, name);
     Placements places(first.size(), Replicate{});
     for (size_t d = 0; d < places.size(); ++d) {
-      if (first[d]) places[d] = *first[d];
-      if (runs && run[d]) places[d] = *run[d];
+      if (first[d]) places[d] = first[d]->place;
+      if (runs && run[d]) places[d] = run[d]->place;
     }
     if (const auto& is = placements(model_.parameter(path)); is != places && unlike_.empty())
       unlike_ = concat("the parameter '", path, "' is ", is, runs ? " while it runs" : " between calls",

@@ -2,10 +2,22 @@
 // Whether tensors are where the rows of a plan say: read off the rows here, and observed by hooks of a model
 // that are called behind the plan's own.
 #pragma once
+#include <optional>
+
 #include "engine/nn/module.h"
 #include "suites/plans/parallelizing.h"
 
 namespace lockstep::suites {
+
+// What the narrowest row of a phase says of a module's own parameter along a mesh dimension, and of which
+// module that row is.
+struct Said {
+  Placement place;
+  std::string by;
+};
+// Along each mesh dimension; empty where none does.
+std::vector<std::optional<Said>> said(const Parallelizing& p, const ParallelPlan& plan, PlanPhase phase,
+                                      const std::string& module, const std::string& name);
 
 class Places {
  public:

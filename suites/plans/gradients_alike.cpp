@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "suites/plans/gradients_alike.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/nn/boundary.h"
+#include "engine/nn/checkpoint.h"
+#include "suites/plans/places.h"
+
+namespace lockstep::suites {
+namespace {
+
+// The module at the path, and its own parameters that a row of this one says to be elsewhere while it runs.
+struct Shown {
+  std::string path;
+  std::vector<std::string> parameters;  // from the model
+};
+
+// By module, in the order of calls.
+std::vector<Shown> shown_of(const Parallelizing& p, const ParallelPlan& plan) {
+  std::vector<Shown> all;
+  for (const auto& module : modules_of(p)) all.push_back({module.path, {}});
+  for (const auto& module : modules_of(p))
+    for (const auto& [name, dims] : module.parameters) {
+      const auto first = said(p, plan, PlanPhase::kInit, module.path, name);
+      const auto run = said(p, plan, PlanPhase::kRun, module.path, name);
+      for (auto& [path, parameters] : all) {
+        bool moves = false;
+        for (size_t d = 0; d < run.size(); ++d)
+          moves |= run[d] && run[d]->by == path &&
+                   run[d]->place != (first[d] ? first[d]->place : Placement(Replicate{}));
+        if (moves) parameters.push_back(module.path.empty() ? name : module.path + "." + name);
+      }
+    }
+  std::erase_if(all, [](const Shown& shown) { return shown.parameters.empty(); });
+  return all;
+}
+
+bool is_within(const std::string& inner, const std::string& outer) {
+  return outer.empty() || inner.starts_with(outer + ".");
+}
+
+// Each before those within it, and of these the last one first.
+std::vector<Shown> on_the_way_back(std::vector<Shown> in_calls) {
+  std::vector<Shown> all;
+  while (!in_calls.empty()) {
+    auto outer = in_calls.begin();
+    for (auto next = outer; next != in_calls.end(); ++next)
+      if (!is_within(next->path, outer->path)) outer = next;
+    std::vector<Shown> within(outer + 1, in_calls.end());
+    all.push_back(*outer);
+    in_calls.erase(outer, in_calls.end());
+    for (auto& each : on_the_way_back(std::move(within))) all.push_back(std::move(each));
+  }
+  return all;
+}
+
+}  // namespace
+
+void come_back_alike(const Parallelizing& p, const ParallelPlan& plan, nn::Module& model) {
+  if (p.as == kInBuffers) return;
+  for (const auto& shown : shown_of(p, plan)) {
+    auto& module = model.child(shown.path);
+    const size_t outer = shown.path.empty() ? 0 : shown.path.size() + 1;
+    module.call_around([&module, outer, shown](nn::Tensors inputs, const nn::Module::Forward& forward) {
+      StandIns elsewhere(module);
+      for (const auto& path : shown.parameters) {
+        const auto within = path.substr(outer);
+        const auto nothing = [](nn::Tensors&) {};
+        elsewhere.set({within}, nn::at_boundary({module.parameter(within)}, nothing, /*held=*/false)[0]);
+      }
+      return forward(std::move(inputs));
+    });
+  }
+}
+
+AddedAtTheEnd::AddedAtTheEnd(const Parallelizing& p, const nn::Module& model) {
+  if (p.as != kInBuffers) return;
+  for (const auto& shown : on_the_way_back(shown_of(p, p.plan)))
+    for (const auto& path : shown.parameters) all_.push_back({model.parameter(path), {}});
+}
+
+void AddedAtTheEnd::take() {
+  const at::NoGradGuard no_grad;
+  for (auto& [parameter, sum] : all_) {
+    auto term = std::exchange(parameter.mutable_grad(), at::Tensor());
+    if (sum.defined() && term.defined())
+      sum.add_(term);
+    else if (term.defined())
+      sum = std::move(term);
+  }
+}
+
+void AddedAtTheEnd::hand_in() {
+  for (auto& [parameter, sum] : all_)
+    if (sum.defined()) parameter.mutable_grad() = std::exchange(sum, at::Tensor());
+}
+
+}  // namespace lockstep::suites
