@@ -12,15 +12,7 @@
 #include "suites/plans/places.h"
 
 namespace lockstep::suites {
-namespace {
 
-// The module at the path, and its own parameters that a row of this one says to be elsewhere while it runs.
-struct Shown {
-  std::string path;
-  std::vector<std::string> parameters;  // from the model
-};
-
-// By module, in the order of calls.
 std::vector<Shown> shown_of(const Parallelizing& p, const ParallelPlan& plan) {
   std::vector<Shown> all;
   for (const auto& module : modules_of(p)) all.push_back({module.path, {}});
@@ -39,6 +31,8 @@ std::vector<Shown> shown_of(const Parallelizing& p, const ParallelPlan& plan) {
   std::erase_if(all, [](const Shown& shown) { return shown.parameters.empty(); });
   return all;
 }
+
+namespace {
 
 bool is_within(const std::string& inner, const std::string& outer) {
   return outer.empty() || inner.starts_with(outer + ".");
@@ -65,13 +59,17 @@ void come_back_alike(const Parallelizing& p, const ParallelPlan& plan, nn::Modul
   if (p.as == kInBuffers) return;
   for (const auto& shown : shown_of(p, plan)) {
     auto& module = model.child(shown.path);
-    const size_t outer = shown.path.empty() ? 0 : shown.path.size() + 1;
-    module.call_around([&module, outer, shown](nn::Tensors inputs, const nn::Module::Forward& forward) {
+    const auto prefix = shown.path.empty() ? "" : shown.path + ".";
+    module.call_around([&module, prefix, shown](nn::Tensors inputs, const nn::Module::Forward& forward) {
       StandIns elsewhere(module);
-      for (const auto& path : shown.parameters) {
-        const auto within = path.substr(outer);
+      for (const auto& [value, paths] : module.parameters_with_paths()) {
+        const auto is_shown = [&](const std::string& path) {
+          return std::find(shown.parameters.begin(), shown.parameters.end(), prefix + path) !=
+                 shown.parameters.end();
+        };
         const auto nothing = [](nn::Tensors&) {};
-        elsewhere.set({within}, nn::at_boundary({module.parameter(within)}, nothing, /*held=*/false)[0]);
+        if (std::any_of(paths.begin(), paths.end(), is_shown))
+          elsewhere.set(paths, nn::at_boundary({value}, nothing, /*held=*/false)[0]);
       }
       return forward(std::move(inputs));
     });

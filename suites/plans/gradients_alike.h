@@ -7,6 +7,15 @@
 
 namespace lockstep::suites {
 
+// The module at the path, and the parameters, from the model, that a row of this one says to be elsewhere
+// while it runs.
+struct Shown {
+  std::string path;
+  std::vector<std::string> parameters;
+};
+// By module, in the order of calls.
+std::vector<Shown> shown_of(const Parallelizing& p, const ParallelPlan& plan);
+
 // Tensor by tensor: behind the pass through the module, where they come back to the parameter's place.
 // @pre `p` and `model` outlive the last call
 void come_back_alike(const Parallelizing& p, const ParallelPlan& plan, nn::Module& model);

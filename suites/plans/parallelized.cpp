@@ -28,21 +28,6 @@ void check(const std::string& why) {
   if (!why.empty()) throw std::logic_error(why);
 }
 
-// Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around
-// it.
-bool annotates(const PlanRow& row, const std::string& path) {
-  const auto dot = path.rfind('.');
-  const auto name = path.substr(dot == std::string::npos ? 0 : dot + 1) + ".grad";
-  auto module = dot == std::string::npos ? "" : path.substr(0, dot);
-  if (row.tensor != "*.grad") return row.tensor == name && speaks_of(row, module);
-  while (!speaks_of(row, module)) {
-    if (module.empty()) return false;
-    const auto last = module.rfind('.');
-    module = last == std::string::npos ? "" : module.substr(0, last);
-  }
-  return true;
-}
-
 bool annotates(const PlanRow& row, const nn::Module::WithPaths& parameter) {
   return is_annotation(row) && std::any_of(parameter.paths.begin(), parameter.paths.end(),
                                            [&](const auto& path) { return annotates(row, path); });

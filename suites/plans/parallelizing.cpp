@@ -14,6 +14,8 @@
 #include "engine/values/text.h"
 #include "suites/core/case_forms.h"
 #include "suites/core/option_table.h"
+#include "suites/plans/gradients_alike.h"
+#include "suites/plans/places.h"
 
 namespace lockstep::suites {
 namespace {
@@ -244,6 +246,16 @@ std::string unfit_for_tied(const Parallelizing& p) {
   return "";
 }
 
+// From elsewhere a gradient comes reduced.
+std::string unfit_for_annotations(const Parallelizing& p) {
+  for (const auto& [module, parameters] : shown_of(p, p.plan))
+    for (const auto& path : parameters)
+      for (const auto& row : p.plan.rows())
+        if (is_annotation(row) && annotates(row, path))
+          return concat(row_text(row), ": '", path, "' is elsewhere while its module runs");
+  return "";
+}
+
 }  // namespace
 
 Sharding Parallelizing::model() const {
@@ -313,6 +325,7 @@ std::string unfit(const Parallelizing& p) {
       if (overlap(p, rows[i], rows[k]))
         return concat(row_text(rows[k]), " and ", row_text(rows[i]), " speak of one mesh dimension");
   }
+  if (auto why = unfit_for_annotations(p); !why.empty()) return why;
   if (p.tied != 0)
     if (auto why = unfit_for_tied(p); !why.empty()) return why;
   return p.as == kInBuffers ? unfit_for_buffers(p) : "";

@@ -16,6 +16,19 @@ bool is_around(const std::string& outer, const std::string& inner) {
 
 }  // namespace
 
+bool annotates(const PlanRow& row, const std::string& path) {
+  const auto dot = path.rfind('.');
+  const auto name = path.substr(dot == std::string::npos ? 0 : dot + 1) + ".grad";
+  auto module = dot == std::string::npos ? "" : path.substr(0, dot);
+  if (row.tensor != "*.grad") return row.tensor == name && speaks_of(row, module);
+  while (!speaks_of(row, module)) {
+    if (module.empty()) return false;
+    const auto last = module.rfind('.');
+    module = last == std::string::npos ? "" : module.substr(0, last);
+  }
+  return true;
+}
+
 std::vector<std::optional<Said>> said(const Parallelizing& p, const ParallelPlan& plan, PlanPhase phase,
                                       const std::string& module, const std::string& name) {
   std::vector<std::optional<Said>> places(as_size(p.mesh.ndim()));

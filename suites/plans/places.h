@@ -19,6 +19,10 @@ struct Said {
 std::vector<std::optional<Said>> said(const Parallelizing& p, const ParallelPlan& plan, PlanPhase phase,
                                       const std::string& module, const std::string& name);
 
+// Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around
+// it.
+bool annotates(const PlanRow& row, const std::string& path);
+
 class Places {
  public:
   // @pre both outlive it, and it outlives the last call of the model
