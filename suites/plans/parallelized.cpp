@@ -28,7 +28,7 @@ void check(const std::string& why) {
   if (!why.empty()) throw std::logic_error(why);
 }
 
-bool annotates(const PlanRow& row, const nn::Module::WithPaths& parameter) {
+bool annotates_any(const PlanRow& row, const nn::Module::WithPaths& parameter) {
   return is_annotation(row) && std::any_of(parameter.paths.begin(), parameter.paths.end(),
                                            [&](const auto& path) { return annotates(row, path); });
 }
@@ -42,7 +42,7 @@ std::string unlike_annotations(const Parallelizing& p, const nn::Module& model, 
     for (const auto& entry : timeline)
       sums += entry.op == "lockstep::redistribute" && !entry.implicit && entry.order == said;
     for (const auto& parameter : model.parameters_with_paths())
-      gradients += parameter.value.grad().defined() && annotates(row, parameter);
+      gradients += parameter.value.grad().defined() && annotates_any(row, parameter);
     if (sums < gradients * p.steps)
       return concat(gradients, " gradients of ", p.steps, " steps are annotated, and ", sums,
                     " sums are made so: ", row, ", ", said);
@@ -65,7 +65,7 @@ class PassesApart {
   PassesApart(const Parallelizing& p, const nn::Module& model) {
     for (const auto& parameter : model.parameters_with_paths())
       for (const auto& row : p.plan.rows())
-        if (p.passes > 1 && tells_passes(row.sums, row.hops) && annotates(row, parameter))
+        if (p.passes > 1 && tells_passes(row.sums, row.hops) && annotates_any(row, parameter))
           parameters_.push_back({parameter.value, {}});
   }
   void take() {
