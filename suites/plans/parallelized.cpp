@@ -217,20 +217,24 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
     tensor = nn::at_boundary(
         {tensor}, [](auto&) {}, false)[0];
   };
+  // In one call each row acts once; the next call's may stand behind.
+  const auto rows_of = [&plan](const std::string& path, PlanPhase phase) {
+    std::vector<PlanRow> rows;
+    for (const auto& row : plan.rows())
+      if (row.phase == phase && row.op.empty() && speaks_of(row, path)) rows.push_back(row);
+    return rows;
+  };
   for (const auto& module : modules_of(p)) {
     auto& its = model.child(module.path);
+    const auto of_inputs = rows_of(module.path, PlanPhase::kForwardPre);
     its.register_forward_pre_hook([=, path = module.path](nn::Module&, nn::Tensors& inputs) {
-      bool any = true;
-      while (std::exchange(any, false))
-        for (size_t i = 0; i < inputs.size(); ++i)
-          while (const auto moved = rest->take(concat(path, ":", i))) {
-            any = true;
-            if (*moved) node(inputs[i]);
-          }
+      for (const auto& row : of_inputs)
+        if (rest->take(concat(path, ":", row.index)).value_or(false)) node(inputs.at(as_size(row.index)));
     });
+    const auto of_output = rows_of(module.path, PlanPhase::kForwardPost);
     its.register_forward_hook([=, path = module.path](nn::Module&, const nn::Tensors&, at::Tensor& output) {
-      while (const auto moved = rest->take(path + ":out"))
-        if (*moved) node(output);
+      for (size_t n = of_output.size(); n > 0; --n)
+        if (rest->take(path + ":out").value_or(false)) node(output);
     });
   }
 }
