@@ -91,6 +91,23 @@ bool is_shorter(const TracedRow& row, const std::vector<const TracedMove*>& move
   return right_there <= by_stops;
 }
 
+// The same of gradients, from where they came to what leaves.
+bool is_shorter_back(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
+  const auto bytes = [](const Spec& from, const Spec& to) {
+    return route(std::make_shared<const Spec>(from), std::make_shared<const Spec>(to)).bytes();
+  };
+  int64_t by_stops = 0, right_there = 0;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const auto& gradient = moves[i]->gradient;
+    if (gradient == nullptr || !*gradient) continue;
+    const auto &came = spec(row.moves[i].came), &stop = spec(row.moves[i].left);
+    const auto from = came.with_placements(**gradient);
+    by_stops += bytes(from, stop) + bytes(stop, came);
+    right_there += bytes(from, came);
+  }
+  return right_there <= by_stops;
+}
+
 bool has_gradient_row(const TracedRows& traced, const TracedRow& of) {
   return std::any_of(traced.rows.begin(), traced.rows.end(), [&](const TracedRow& row) {
     return !row.gone && row.row.phase == kBackwardPre && meet(row, of);
@@ -106,7 +123,8 @@ bool skip_a_stop(TracedRows& traced, TracedRow& row, TracedRow& next) {
   const auto moves = takers(traced, row, next);
   if (moves.empty()) return false;
   const auto back = comes_back_to(row, moves);
-  if (back ? has_gradient_row(traced, row) : any_comes_back(row, moves) || !is_shorter(row, moves))
+  if (back ? has_gradient_row(traced, row) || !is_shorter_back(row, moves)
+           : any_comes_back(row, moves) || !is_shorter(row, moves))
     return false;
   auto said = concat(a, " goes right to where ", b, " takes it");
   for (size_t i = 0; i < moves.size(); ++i) row.moves[i].goes_on(*moves[i]);
