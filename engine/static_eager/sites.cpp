@@ -83,7 +83,7 @@ void Sites::run(const std::function<void()>& step, Watch watch, StepLog& log, co
   const Within timeline(context, &Context::timeline, watch == Watch::kEnds ? nullptr : &log.timeline);
   if (watch != Watch::kStatic) return step();
   const PlainOps plain([this](const auto& op, auto args) { begins(op, args); },
-                       [this](const auto&, auto results) { ends(results); });
+                       [this](const auto& op, auto results) { ends(op, results); });
   step();
 }
 
@@ -135,9 +135,10 @@ void Sites::begins(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args
   if (log_ != nullptr) plain_ += text_of_values(args, false);
 }
 
-void Sites::ends(at::ArrayRef<c10::IValue> results) {
+void Sites::ends(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> results) {
   if (log_ == nullptr) return;
-  PlainOp done{std::move(plain_) + text_of_values(results, true), nullptr, 0};
+  const bool has_values = !makes_mere_memory(toString(op.operator_name()));
+  PlainOp done{std::move(plain_) + (has_values ? text_of_values(results, true) : " ->"), nullptr, 0};
   if (!in_backward_pass()) {
     if (!running_) return;
     done.site = running_->site;

@@ -69,7 +69,7 @@ class Sites {
   void check_history(SeenCall& seen, const at::Tensor& result, Nodes nodes);
   // Of plain ops, before and after them.
   void begins(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args);
-  void ends(at::ArrayRef<c10::IValue> results);
+  void ends(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> results);
   std::string changed(const Site& site, const nn::Tensors& inputs) const;
   bool is_member(const Site& site) const;
   SeenCall& next_call(Site& site) const;

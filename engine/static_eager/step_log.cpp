@@ -96,6 +96,13 @@ std::string text_of_constants(const c10::OperatorHandle& op, at::ArrayRef<c10::I
   return all;
 }
 
+bool makes_mere_memory(std::string_view op) {
+  constexpr auto kOps =
+      std::to_array<std::string_view>({"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided",
+                                       "aten::new_empty", "aten::new_empty_strided"});
+  return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
+}
+
 std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results) {
   std::string all = are_results ? " ->" : "";
   const auto add = [&](const at::Tensor& tensor) {
@@ -121,6 +128,7 @@ std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
   for (const auto& input : entry.inputs)
     if (is_wide(input, position)) all += text(input.digests[rank]);
   all += " ->";
+  if (makes_mere_memory(entry.op)) return all;
   for (const auto& output : entry.outputs)
     if (!output.digests.empty()) all += text(output.digests[rank]);
   return all;

@@ -55,6 +55,8 @@ c10::OperatorHandle handle_of(const TimelineEntry& entry);
 std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position);
 // Op and constants alone, where sizes are a rank's own, the op.
 std::string text_of_constants(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args);
+// Whose result has no values yet.
+bool makes_mere_memory(std::string_view op);
 // Digests of what a plain op reads, or gives.
 std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results);
 
