@@ -132,7 +132,7 @@ void Sites::begins(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args
     LOCKSTEP_CHECK(i < ops.size() && ops[i] == hash, "[static_eager] op ", i, " of ", running_->site->path,
                    " is now ", plain_, "; record the step again");
   }
-  if (log_ != nullptr) plain_ += text_of_values(args, false);
+  if (log_ != nullptr) plain_ += text_of_values(args.slice(first_read(toString(op.operator_name()))), false);
 }
 
 void Sites::ends(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> results) {

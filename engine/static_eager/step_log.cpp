@@ -103,6 +103,10 @@ bool makes_mere_memory(std::string_view op) {
   return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
 }
 
+size_t first_read(std::string_view op) {
+  return op == "aten::copy_" ? 1 : 0;
+}
+
 std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results) {
   std::string all = are_results ? " ->" : "";
   const auto add = [&](const at::Tensor& tensor) {
@@ -125,8 +129,8 @@ std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position) {
     if (entry.tensors_per_arg[i] < 0) constants.push_back(entry.args[i]);
   const bool is_ours = !entry.op.starts_with("aten::");
   auto all = is_ours ? concat(entry.op, " ", entry.implicit) : text_of_constants(handle_of(entry), constants);
-  for (const auto& input : entry.inputs)
-    if (is_wide(input, position)) all += text(input.digests[rank]);
+  for (size_t i = first_read(entry.op); i < entry.inputs.size(); ++i)
+    if (is_wide(entry.inputs[i], position)) all += text(entry.inputs[i].digests[rank]);
   all += " ->";
   if (makes_mere_memory(entry.op)) return all;
   for (const auto& output : entry.outputs)

@@ -57,6 +57,8 @@ std::string text_of(const TimelineEntry& entry, size_t rank, int64_t position);
 std::string text_of_constants(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args);
 // Whose result has no values yet.
 bool makes_mere_memory(std::string_view op);
+// The first input whose values it reads.
+size_t first_read(std::string_view op);
 // Digests of what a plain op reads, or gives.
 std::string text_of_values(at::ArrayRef<c10::IValue> values, bool are_results);
 
