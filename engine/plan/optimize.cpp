@@ -75,16 +75,17 @@ bool any_comes_back(const TracedRow& row, const std::vector<const TracedMove*>& 
   return false;
 }
 
-int64_t bytes_between(const at::Tensor& from, const at::Tensor& to) {
-  const auto of = [](const at::Tensor& t) { return std::make_shared<const Spec>(spec(t)); };
-  return route(of(from), of(to)).bytes();
+int64_t bytes_between(const Spec& from, const Spec& to) {
+  return route(std::make_shared<const Spec>(from), std::make_shared<const Spec>(to)).bytes();
 }
 
 // Right there no more is sent than by the stop: terms that are added up and scattered first are fewer.
+// @param moves that take what those of the row leave; null: none does
 bool is_shorter(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
   int64_t by_stops = 0, right_there = 0;
   for (size_t i = 0; i < moves.size(); ++i) {
-    const auto& [came, stop, left] = std::tie(row.moves[i].came, row.moves[i].left, moves[i]->left);
+    if (moves[i] == nullptr) continue;
+    const auto &came = spec(row.moves[i].came), &stop = spec(row.moves[i].left), &left = spec(moves[i]->left);
     by_stops += bytes_between(came, stop) + bytes_between(stop, left);
     right_there += bytes_between(came, left);
   }
@@ -93,19 +94,28 @@ bool is_shorter(const TracedRow& row, const std::vector<const TracedMove*>& move
 
 // The same of gradients, from where they came to what leaves.
 bool is_shorter_back(const TracedRow& row, const std::vector<const TracedMove*>& moves) {
-  const auto bytes = [](const Spec& from, const Spec& to) {
-    return route(std::make_shared<const Spec>(from), std::make_shared<const Spec>(to)).bytes();
-  };
+  const auto whole_terms = [](const Spec& spec) { return spec.with_placements(dual(spec.placements())); };
   int64_t by_stops = 0, right_there = 0;
   for (size_t i = 0; i < moves.size(); ++i) {
-    const auto& gradient = moves[i]->gradient;
-    if (gradient == nullptr || !*gradient) continue;
-    const auto &came = spec(row.moves[i].came), &stop = spec(row.moves[i].left);
-    const auto from = came.with_placements(**gradient);
-    by_stops += bytes(from, stop) + bytes(stop, came);
-    right_there += bytes(from, came);
+    if (moves[i] == nullptr || moves[i]->gradient == nullptr || !*moves[i]->gradient) continue;
+    const auto came = whole_terms(spec(row.moves[i].came)), stop = whole_terms(spec(row.moves[i].left));
+    const auto from = came.with_placements(**moves[i]->gradient);
+    by_stops += bytes_between(from, stop) + bytes_between(stop, came);
+    right_there += bytes_between(from, came);
   }
   return right_there <= by_stops;
+}
+
+// Of each move of the row the one of `next` that takes what it leaves; null: none does.
+std::vector<const TracedMove*> followers(const TracedRow& row, const TracedRow& next) {
+  std::vector<const TracedMove*> all;
+  for (const auto& move : row.moves) {
+    const auto found = std::find_if(next.moves.begin(), next.moves.end(), [&](const TracedMove& taken) {
+      return taken.came.is_same(move.left) && taken.module == move.module;
+    });
+    all.push_back(found == next.moves.end() ? nullptr : &*found);
+  }
+  return all;
 }
 
 bool has_gradient_row(const TracedRows& traced, const TracedRow& of) {
@@ -169,16 +179,14 @@ void merge(TracedRows& traced, size_t i, size_t k) {
       !is_one_place(a, b) || a.from.has_value() != b.from.has_value() || a.starts_early != b.starts_early ||
       is_parted(traced, i, k))
     return;
+  const auto after = followers(row, next);
+  if (!is_shorter(row, after) || !is_shorter_back(row, after)) return;
   const auto before = concat(a, " and ", b);
   a.to.insert(a.to.end(), b.to.begin(), b.to.end());
   if (a.from) a.from->insert(a.from->end(), b.from->begin(), b.from->end());
   a.mesh_dims.insert(a.mesh_dims.end(), b.mesh_dims.begin(), b.mesh_dims.end());
-  for (auto& move : row.moves)
-    for (const auto& taken : next.moves)
-      if (taken.came.is_same(move.left) && taken.module == move.module) {
-        move.goes_on(taken);
-        break;
-      }
+  for (size_t m = 0; m < after.size(); ++m)
+    if (after[m] != nullptr) row.moves[m].goes_on(*after[m]);
   next.gone = true;
   traced.changes.push_back(concat(before, " are one: ", a));
 }
