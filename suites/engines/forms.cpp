@@ -92,19 +92,12 @@ bool is_hosted_whole(const at::Tensor& tensor) {
   return std::ssize(mesh.comm->positions) == mesh.comm->mesh.size();
 }
 
-// Whether the op's definition makes of a tensor that lies as this one, of numbers that are all different,
-// what redistribute makes of it.
-bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, const Placement& after) {
-  const auto& from = spec(tensor);
-  if (op == "all_reduce") return true;
-  if (is_flat(from) || from.mesh().size(mesh_dim) == 1 || from.numel() == 0) return false;
-  auto lies = from.placements();
-  for (auto& each : lies)
-    if (is_partial(each)) each = Replicate{};
-  auto target = lies;
+// Whether the op's definition makes of a tensor of numbers that are all different, which lies so, what
+// redistribute makes of it.
+bool is_as_defined(std::string_view op, const at::Tensor& numbers, int64_t mesh_dim, const Placement& after) {
+  const auto& from = spec(numbers);
+  auto target = from.placements();
   target[as_size(mesh_dim)] = after;
-  const auto numbers =
-      distribute_tensor(at::arange(from.numel()).view(from.shape()), device_mesh(tensor), lies, from.order());
   const auto expected = redistribute(numbers, target, innermost(from.order(), mesh_dim));
   for (int64_t p = 0; p < from.mesh().size(); ++p) {
     std::vector<at::Tensor> parts;
@@ -113,6 +106,26 @@ bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, c
     const auto place = std::find(line.begin(), line.end(), p) - line.begin();
     const auto made = by_definition(op, parts, place);
     if (!made.defined() || !made.equal(local_tensors(expected)[as_size(p)])) return false;
+  }
+  return true;
+}
+
+// Whether it does so of a tensor as this one: not for lack of rows alone, but of one with rows for all, too.
+bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, const Placement& after) {
+  const auto& from = spec(tensor);
+  if (op == "all_reduce") return true;
+  if (is_flat(from) || from.mesh().size(mesh_dim) == 1 || from.numel() == 0) return false;
+  auto lies = from.placements();
+  for (auto& each : lies)
+    if (is_partial(each)) each = Replicate{};
+  const auto rows_for_all = 12 * from.mesh().size();
+  for (const int64_t times : {int64_t{1}, rows_for_all}) {
+    auto shape = from.shape();
+    shape[0] *= times;
+    const auto numbers = at::arange(c10::multiply_integers(shape)).view(shape);
+    if (!is_as_defined(op, distribute_tensor(numbers, device_mesh(tensor), lies, from.order()), mesh_dim,
+                       after))
+      return false;
   }
   return true;
 }

@@ -256,7 +256,7 @@ std::vector<Fault> world_faults() {
        many_ranks, with_received(pieces_swapped, pieces_swapped)},
       {19, "exchange-reversed", "K6", "an all-to-all delivers in reverse order", "redistribute", 500, 1,
        many_ranks, with_received(nullptr, exchange_reversed)},
-      {23, "short-piece-lost", "K7", "a piece shorter than the first is lost", "redistribute", 300, 1,
+      {23, "short-piece-lost", "K7", "a piece shorter than the first is lost", "redistribute", 300, 3,
        many_ranks, with_received(short_piece_lost, short_piece_lost)},
       {55, "zero-sign-lost", "K13", "-0.0 becomes +0.0 on the wire", "redistribute", 500, 2, many_ranks,
        with_sent(zero_sign_lost)},
