@@ -169,6 +169,32 @@ TEST_F(CheckpointTest, OfAModuleTakesUndefinedInputs) {
   EXPECT_TRUE(full_tensor(x.grad()).equal(full_tensor(x_.detach())));
 }
 
+// Catches: a block that runs again with its parameters as they are between calls, whatever stood there for
+// them in the call of a module around it; a parameter that stays what stood in for it.
+TEST_F(CheckpointTest, OfAModuleHasItsStandInsAgain) {
+  struct Outer : nn::Module {
+    at::Tensor forward(const Tensors& in) override { return (*inner)(in[0]); }
+    std::shared_ptr<Layer> inner = add_child("inner", std::make_shared<Layer>());
+  } outer;
+  const auto cut = w_.detach().requires_grad_();
+  outer.set_parameter("inner.weight", cut);
+  checkpoint(*outer.inner);
+  std::vector<std::string> seen;
+  outer.inner->register_forward_pre_hook(
+      [&](nn::Module& inner, Tensors&) { seen.push_back(to_string(placements(inner.parameter("weight")))); });
+  at::Tensor y;
+  {
+    StandIns whole(outer);
+    whole.set({"inner.weight"}, redistribute(cut, parse_placements("[R,R]")));
+    y = outer(x_);
+  }
+  EXPECT_TRUE(outer.parameter("inner.weight").is_same(cut));
+  y.backward(at::ones_like(y));
+  EXPECT_EQ(seen, (std::vector<std::string>{"[R,R]", "[R,R]"}));
+  EXPECT_TRUE(outer.parameter("inner.weight").is_same(cut));
+  EXPECT_EQ(to_string(placements(cut.grad())), "[R,S1]");
+}
+
 // Catches: a second run of a module that is no more.
 TEST_F(CheckpointTest, OfAModuleThatIsGone) {
   auto layer = std::make_unique<Layer>();
