@@ -135,7 +135,10 @@ bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, c
 void check_list(const at::Tensor& tensor, const oracle::Target& target) {
   const at::NoGradGuard no_grad;
   const auto& from = spec(tensor);
-  const auto others = zeros(from.shape(), device_mesh(tensor), from.placements(), from.dtype());
+  PerRank<at::Tensor> locals;
+  for (const auto& local : local_tensors(tensor)) locals.push_back(at::zeros_like(local));
+  const auto others = from_local(locals, device_mesh(tensor), from.placements(), from.shape(), from.stride(),
+                                 /*run_check=*/false, from.order());
   const Placements whole(from.placements().size(), Replicate{});
   const auto moved =
       redistribute(std::vector<at::Tensor>{tensor, others, others},
