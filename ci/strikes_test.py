@@ -136,8 +136,8 @@ class Forged(unittest.TestCase):
     def test_what_it_had_begun_before_others(self):
         """Where exchanges overlap it stops before it waits for one, and has begun others since."""
         last = ("did not come; its last is broadcast, exchange 4 of ranks 0,1, begun, asked by op 3 aten::mul; nor has "
-                "it left all_gather, exchange 1 of ranks 1,5, asked by no op and all_gather, exchange 2,3 of ranks 0,1, "
-                "asked by op 2 aten::mm")
+                "it left all_gather, exchange 1 of ranks 1,5, asked by no op and all_gather, exchange 2,3 of "
+                "ranks 0,1, asked by op 2 aten::mm")
         next_one = came("broadcast", number=7)
         for kind in ("kill", "stop"):
             said = finding(kind, parting("rank 1 did not come", last, next_one, 5, "broadcast"), GONE)
