@@ -83,8 +83,8 @@ suites/laws: engine/values engine/layout engine/ops/rules engine/ops engine/stre
     generators/cases generators/shrink suites/core suites/engines suites/faults suites/golden suites/train suites/fsdp
     suites/optim suites/plans suites/checkpoint suites/experts engine/tensor engine/fsdp
 suites: engine/values engine/lane engine/layout engine/world engine/ops/rules engine/random engine/tensor
-    engine/checkpoint engine/nn engine/debug engine/fsdp engine/optim engine/plan oracle/ownership oracle/plain
-    oracle/judge generators/cases suites/core suites/faults suites/laws
+    engine/checkpoint engine/nn engine/debug engine/fsdp engine/optim engine/plan engine/static_eager oracle/ownership
+    oracle/plain oracle/judge generators/cases suites/core suites/faults suites/laws
 suites/adversaries: engine/values engine/ops/rules oracle/ownership oracle/program oracle/plain oracle/random
     dashboard/store suites/core
     suites/engines suites/faults suites/train

@@ -26,6 +26,7 @@ set(_public
   engine/nn/init.h
   engine/nn/layers.h
   engine/nn/module.h
+  engine/ops/rules/bypass.h
   engine/ops/rules/local.h
   engine/ops/rules/record.h
   engine/ops/rules/row.h
@@ -41,11 +42,13 @@ set(_public
   engine/plan/trace.h
   engine/random/random_policy.h
   engine/random/tensor_source.h
+  engine/static_eager/static_eager.h
   engine/stream/random_call.h
   engine/stream/random_source.h
   engine/tensor/arriving.h
   engine/tensor/dtensor.h
   engine/tensor/dtensor_impl.h
+  engine/tensor/local_map.h
   engine/tensor/timeline_log.h
   engine/values/device_mesh.h
   engine/values/per_rank.h

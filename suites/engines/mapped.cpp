@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/layout/layout.h"
+#include "engine/tensor/local_map.h"
 #include "engine/values/as_size.h"
 #include "engine/world/comm.h"
 #include "oracle/plain/evaluate.h"
@@ -60,14 +61,18 @@ std::vector<int64_t> shape_of_part(const Spec& placed, const oracle::LocalMap& m
   return local_shape(placed.with_placements(placements, placed.order()), position);
 }
 
-Locals on_each_rank(const MeshInWorld& mesh, const oracle::LocalMap& map, const std::vector<Locals>& locals) {
-  Locals results;
-  for (size_t r = 0; r < mesh.comm->positions.size(); ++r) {
-    std::vector<at::Tensor> mine;
-    for (const auto& all : locals) mine.push_back(all[r]);
-    results.push_back(oracle::run_mapped(map, mine));
-  }
-  return results;
+// What is written is the first operand.
+at::Tensor on_each_rank(const oracle::LocalMap& map, const std::vector<at::Tensor>& placed) {
+  std::vector<LocalMapResult> results;
+  std::vector<LocalMapInput> inputs;
+  if (!oracle::is_in_place(map.op))
+    results = {{map.out.placements, map.out.order, map.shape, contiguous_strides(map.shape)}};
+  for (const auto& gradient : map.gradients) inputs.push_back({.grad_placements = gradient.placements});
+  const auto run = [&](const std::vector<at::Tensor>& mine) {
+    return std::vector<at::Tensor>(results.size(), oracle::run_mapped(map, mine));
+  };
+  const auto made = local_map(run, results, inputs)(placed);
+  return made.empty() ? placed[0] : made[0];
 }
 
 // On DTensors of each part.
@@ -96,18 +101,19 @@ Locals on_each_part(const MeshInWorld& mesh, const oracle::LocalMap& map, const 
 
 at::Tensor mapped(const MeshInWorld& mesh, const oracle::LocalMap& map,
                   const std::vector<at::Tensor>& operands, const Remade& remade) {
-  const bool writes = oracle::is_in_place(map.op), alone = map.kept.empty() && !map.flat;
+  const bool writes = oracle::is_in_place(map.op);
   const c10::AutoGradMode mode(at::GradMode::is_enabled() && !writes);
   std::vector<at::Tensor> placed;
+  for (size_t i = 0; i < operands.size(); ++i)
+    placed.push_back(redistribute(operands[i], map.in[i].placements, map.in[i].order));
+  if (map.kept.empty() && !map.flat) return on_each_rank(map, placed);
   std::vector<Locals> locals;
   std::vector<SpecPtr> specs;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    placed.push_back(redistribute(operands[i], map.in[i].placements, map.in[i].order));
-    locals.push_back(to_local(placed.back(), map.gradients[i].placements));
-    specs.push_back(std::make_shared<const Spec>(spec(placed.back())));
+  for (size_t i = 0; i < placed.size(); ++i) {
+    locals.push_back(to_local(placed[i], map.gradients[i].placements));
+    specs.push_back(std::make_shared<const Spec>(spec(placed[i])));
   }
-  const Locals results =
-      alone ? on_each_rank(mesh, map, locals) : on_each_part(mesh, map, specs, locals, remade);
+  const Locals results = on_each_part(mesh, map, specs, locals, remade);
   if (writes) return placed[0];
   return from_local(results, mesh, map.out.placements, map.shape, contiguous_strides(map.shape), true,
                     map.out.order);
