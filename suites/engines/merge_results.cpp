@@ -27,9 +27,10 @@ EngineResult merge(std::vector<HostedResult> parts) {
   for (auto& part : parts) {
     const auto& own = part.result;
     LOCKSTEP_CHECK(own.values.size() == all.values.size() && own.random_after == all.random_after &&
-                       own.never_waited == all.never_waited,
+                       own.never_waited == all.never_waited && own.acted == all.acted,
                    "[merge] position ", part.positions.at(0),
-                   " has other values, another random state or other leaks than position 0");
+                   " has other values, another random state, other leaks or rows of a plan that did "
+                   "something else than position 0");
     for (size_t v = 0; v < own.values.size(); ++v) place(all.values[v], own.values[v], part.positions);
     all.bytes_moved += own.bytes_moved;
     timelines.push_back({part.positions, std::move(part.result.timeline)});

@@ -113,6 +113,7 @@ EngineResult RanksEngine::run(const oracle::Case& c, bool want_timeline, Traffic
       return std::ssize(positions_of(mesh, n, processes, process));
     });
     part.result.never_waited = answer.header.at("never_waited").get<std::vector<std::string>>();
+    part.result.acted = answer.header.at("acted").get<std::vector<std::string>>();
     part.traffic.sent = answer.header.at("sent").get<std::vector<int64_t>>();
     traffic += part.traffic;
   }

@@ -72,6 +72,7 @@ Message answer_hosted(Processes& processes, const Message& request, const Decora
     auto message = wire::write_result(hosted.result, c.mesh);
     message.header["sent"] = hosted.traffic.sent;
     message.header["never_waited"] = hosted.result.never_waited;
+    message.header["acted"] = hosted.result.acted;
     return message;
   } catch (const std::exception& e) {
     auto message = thrown(e, c);

@@ -3,6 +3,7 @@
 // value.
 #include <c10/util/accumulate.h>
 #include <algorithm>
+#include <numeric>
 
 #include "engine/layout/layout.h"
 #include "engine/ops/rules/families.h"
@@ -309,12 +310,15 @@ std::optional<RaggedShard> runs_of(const OpCall& call, const RaggedShard& ragged
   const int64_t of_index = together / n, of_unit = together / block_count(ragged);
   const int64_t first = result.offset / from.stride[0] * of_index, last = first + count * of_index;
   auto among = ragged;
-  int64_t end = 0;
+  int64_t end = 0, largest = of_unit;  // blocks as large as they can be: beside a Shard elements are shared
   for (auto& units : among.units) {
     const int64_t begin = std::exchange(end, end + units * of_unit);
     units = std::max<int64_t>(std::min(end, last) - std::max(begin, first), 0);
+    largest = std::gcd(largest, units);
   }
-  return last > first ? std::optional(among) : std::nullopt;
+  if (last <= first) return std::nullopt;
+  for (auto& units : among.units) units /= largest;
+  return among;
 }
 
 // Where a dimension falls into runs of its indices.
