@@ -335,7 +335,7 @@ TEST_F(RaggedTest, SlicesLieWhereTheyLay) {
           EXPECT_TRUE(full_tensor(y).equal(expected.slice(0, start, end)));
         }
   const auto parts = place(value, kR, RaggedShard{{0}, {1, 2, 3}}).split_with_sizes({2, 8, 2});
-  EXPECT_EQ(placements(parts[1])[1], Placement(RaggedShard{{0}, {0, 2, 2}}));
+  EXPECT_EQ(placements(parts[1])[1], Placement(RaggedShard{{0}, {0, 1, 1}}));
   for (size_t j = 0; j < parts.size(); ++j)
     EXPECT_TRUE(full_tensor(parts[j]).equal(value.split_with_sizes({2, 8, 2})[j])) << j;
   const auto rows = place(value, kR, RaggedShard{{0}, {4, 4, 4}});

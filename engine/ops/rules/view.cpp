@@ -310,7 +310,7 @@ std::optional<RaggedShard> runs_of(const OpCall& call, const RaggedShard& ragged
   const int64_t of_index = together / n, of_unit = together / block_count(ragged);
   const int64_t first = result.offset / from.stride[0] * of_index, last = first + count * of_index;
   auto among = ragged;
-  int64_t end = 0, largest = of_unit;  // blocks as large as they can be: beside a Shard elements are shared
+  int64_t end = 0, largest = 0;  // blocks as large as they can be: each shard has its part of them
   for (auto& units : among.units) {
     const int64_t begin = std::exchange(end, end + units * of_unit);
     units = std::max<int64_t>(std::min(end, last) - std::max(begin, first), 0);
