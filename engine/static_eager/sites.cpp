@@ -136,7 +136,9 @@ void Sites::begins(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args
 }
 
 void Sites::ends(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> results) {
-  if (log_ == nullptr) return;
+  // On the way back a factory may make a DTensor, which the timeline has.
+  const auto is_ours = [](const c10::IValue& v) { return v.isTensor() && is_dtensor(v.toTensor()); };
+  if (log_ == nullptr || std::any_of(results.begin(), results.end(), is_ours)) return;
   const bool has_values = !makes_mere_memory(toString(op.operator_name()));
   PlainOp done{std::move(plain_) + (has_values ? text_of_values(results, true) : " ->"), nullptr, 0};
   if (!in_backward_pass()) {

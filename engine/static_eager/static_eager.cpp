@@ -213,6 +213,8 @@ class StaticEager::Model {
   Model(nn::Module& model, const std::function<void()>& step, const StaticEagerOptions& options)
       : sites(model, options) {
     const auto comm = comm_of_model(model);
+    const Within<Timeline*> unseen(comm->context, &Context::timeline,
+                                   nullptr);  // of whoever records the step
     FromTheStart from(model, comm->context);
     StepLog eager;
     sites.run(step, Watch::kOps, eager, comm->context);

@@ -261,6 +261,31 @@ TEST(StaticEager, ItsPlanRedistributesNothingImplicitly) {
   }
 }
 
+// Catches: a kernel's own views that are taken for the program's: what norms runs eagerly.
+TEST(StaticEager, KernelsThatViewAskForThemselves) {
+  nn::LayerNorm model(6);
+  set_values(model);
+  const auto mesh = init_device_mesh({2}, {"dp"});
+  parallelize(model, mesh, {});
+  const auto step = [&] {
+    model(distribute_tensor(normal_values({4, 6}, 1), mesh, {Shard{0}})).square().sum().backward();
+  };
+  const StaticEager seen(model, step);
+  EXPECT_TRUE(seen.parts().at(0).is_local) << to_string(seen);
+}
+
+// Catches: trials in the record of whoever records the step.
+TEST(StaticEager, WhatItTriesIsInNobodysRecord) {
+  Stepper stepper(kCases[1]);
+  Timeline all;
+  const auto x = distribute_tensor(normal_values({4, 6, 8}, 7), stepper.mesh, {Replicate{}});
+  {
+    const TimelineScope scope(all);
+    const StaticEager seen(stepper.model, [&] { stepper.model(x).backward(); });
+  }
+  EXPECT_TRUE(all.empty()) << all.size() << " entries, the first of " << all[0].op;
+}
+
 // Catches: gradients of gradients that end where static parts begin, in silence.
 TEST(StaticEager, RefusesGradientsOfGradients) {
   Stepper stepper(kCases[0]);

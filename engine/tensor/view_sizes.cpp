@@ -69,12 +69,18 @@ const std::vector<int64_t>& own_sizes(const c10::OperatorHandle& op, const std::
   return own;
 }
 
+// Not of the program: a kernel's, which asks by what it is given (native_layer_norm's views).
+bool is_below_autograd() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+}
+
 void sized(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard once(kKey);
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   const size_t n = op.schema().arguments().size();
   auto* args = stack->data() + stack->size() - n;
-  auto* turn = current == nullptr || current->turn.calls == nullptr ? nullptr : &current->turn;
+  auto* turn =
+      current == nullptr || current->turn.calls == nullptr || is_below_autograd() ? nullptr : &current->turn;
   const bool sees = turn != nullptr && turn->rank < 0;
   if (turn == nullptr || sees != (dtensor_impl(args[0].toTensor()) != nullptr))
     return op.redispatchBoxed(below, stack);
