@@ -87,11 +87,6 @@ at::Tensor by_definition(std::string_view op, const std::vector<at::Tensor>& par
   return at::cat(pieces);
 }
 
-bool is_hosted_whole(const at::Tensor& tensor) {
-  const auto mesh = device_mesh(tensor);
-  return std::ssize(mesh.comm->positions) == mesh.comm->mesh.size();
-}
-
 // Whether the op's definition makes of a tensor of numbers that are all different, which lies so, what
 // redistribute makes of it.
 bool is_as_defined(std::string_view op, const at::Tensor& numbers, int64_t mesh_dim, const Placement& after) {
@@ -111,20 +106,21 @@ bool is_as_defined(std::string_view op, const at::Tensor& numbers, int64_t mesh_
 }
 
 // Whether it does so of a tensor as this one: not for lack of rows alone, but of one with rows for all, too.
-bool is_legal(std::string_view op, const at::Tensor& tensor, int64_t mesh_dim, const Placement& after) {
-  const auto& from = spec(tensor);
+// Asked in a world of its own, whose bytes are nobody's, and of which every process hosts all ranks.
+bool is_legal(std::string_view op, const Spec& from, int64_t mesh_dim, const Placement& after) {
   if (op == "all_reduce") return true;
   if (is_flat(from) || from.mesh().size(mesh_dim) == 1 || from.numel() == 0) return false;
   auto lies = from.placements();
   for (auto& each : lies)
     if (is_partial(each)) each = Replicate{};
+  const auto& like = from.mesh();
+  const auto mesh = init_device_mesh(like.device_type(), like.shape(), like.names());
   const auto rows_for_all = 12 * from.mesh().size();
   for (const int64_t times : {int64_t{1}, rows_for_all}) {
     auto shape = from.shape();
     shape[0] *= times;
     const auto numbers = at::arange(c10::multiply_integers(shape)).view(shape);
-    if (!is_as_defined(op, distribute_tensor(numbers, device_mesh(tensor), lies, from.order()), mesh_dim,
-                       after))
+    if (!is_as_defined(op, distribute_tensor(numbers, mesh, lies, from.order()), mesh_dim, after))
       return false;
   }
   return true;
@@ -156,7 +152,7 @@ void check_collectives(const at::Tensor& tensor, const SpoilForms& spoil) {
       const auto group =
           spoil.group != nullptr ? spoil.group(from.mesh(), d) : from.mesh().names()[as_size(d)];
       const auto got = called(op, tensor, d, group);
-      if (!got.defined() && is_hosted_whole(tensor) && is_legal(op, tensor, d, after))
+      if (!got.defined() && is_legal(op, from, d, after))
         throw std::logic_error(concat(op, " along mesh dimension ", d, " refuses ", from,
                                       ", of which it makes ", after, " by its definition"));
       if (!got.defined()) continue;
