@@ -71,7 +71,7 @@ const std::vector<int64_t>& own_sizes(const c10::OperatorHandle& op, const std::
 
 // Not of the program: a kernel's, which asks by what it is given (native_layer_norm's views).
 bool is_below_autograd() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
 }
 
 void sized(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
