@@ -52,15 +52,25 @@ Sites::Sites(nn::Module& model, const StaticEagerOptions& options) : options_(op
     auto& site = sites_.emplace_back(
         Site{.module = module, .life = module->life(), .path = path, .hooks = module->hook_count()});
     by_module_[module] = &site;
-    module->run_by([this, &site](nn::Tensors inputs,
-                                 const Forward& forward) { return call(site, std::move(inputs), forward); },
-                   [this, &site](nn::Tensors inputs, const Forward& forward) {
-                     return call_forward(site, std::move(inputs), forward);
-                   });
+    try {
+      module->run_by([this, &site](nn::Tensors inputs,
+                                   const Forward& forward) { return call(site, std::move(inputs), forward); },
+                     [this, &site](nn::Tensors inputs, const Forward& forward) {
+                       return call_forward(site, std::move(inputs), forward);
+                     });
+    } catch (...) {
+      sites_.pop_back();  // another's
+      let_go();
+      throw;
+    }
   }
 }
 
 Sites::~Sites() {
+  let_go();
+}
+
+void Sites::let_go() {
   for (auto& site : sites_)
     if (!site.life.expired()) site.module->run_by(nullptr, nullptr);
 }

@@ -42,6 +42,7 @@ class Sites {
 
  private:
   using Forward = nn::Module::Forward;
+  void let_go();  // of the modules
   // What runs on plain tensors.
   struct Region {
     Site* site;

@@ -8,6 +8,7 @@
 #include <regex>
 #include <unordered_map>
 
+#include "engine/context/activity.h"
 #include "engine/static_eager/implicit_rows.h"
 #include "engine/static_eager/sites.h"
 #include "engine/values/as_size.h"
@@ -213,8 +214,9 @@ class StaticEager::Model {
   Model(nn::Module& model, const std::function<void()>& step, const StaticEagerOptions& options)
       : sites(model, options) {
     const auto comm = comm_of_model(model);
-    const Within<Timeline*> unseen(comm->context, &Context::timeline,
-                                   nullptr);  // of whoever records the step
+    // Trials are not of the step that somebody records.
+    const Within<Timeline*> unseen(comm->context, &Context::timeline, nullptr);
+    const Recording by_nobody(nullptr);
     FromTheStart from(model, comm->context);
     StepLog eager;
     sites.run(step, Watch::kOps, eager, comm->context);

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "engine/context/activity.h"
 #include "engine/fsdp/testing.h"
 #include "engine/nn/blocks.h"
 #include "engine/plan/parallelize.h"
@@ -274,9 +275,23 @@ TEST(StaticEager, KernelsThatViewAskForThemselves) {
   EXPECT_TRUE(seen.parts().at(0).is_local) << to_string(seen);
 }
 
+// Catches: modules that call a StaticEager which was never made.
+TEST(StaticEager, OneThatIsRefusedLeavesTheModelAsItWas) {
+  Stepper stepper(kCases[0]);
+  const auto x = distribute_tensor(normal_values({4, 6, 8}, 7), stepper.mesh, {Replicate{}});
+  const auto step = [&] { stepper.model(x).backward(); };
+  const StaticEager last(*stepper.model.mlp, [&] { (*stepper.model.mlp)(x).sum().backward(); });
+  EXPECT_THROW(StaticEager(stepper.model, step), Error);
+  const auto before = last.static_calls();
+  step();
+  EXPECT_EQ(last.static_calls(), before + 1);
+}
+
 // Catches: trials in the record of whoever records the step.
 TEST(StaticEager, WhatItTriesIsInNobodysRecord) {
   Stepper stepper(kCases[1]);
+  const auto activities = std::make_shared<ActivityLog>();
+  const Recording recording(activities);
   Timeline all;
   const auto x = distribute_tensor(normal_values({4, 6, 8}, 7), stepper.mesh, {Replicate{}});
   {
@@ -284,6 +299,7 @@ TEST(StaticEager, WhatItTriesIsInNobodysRecord) {
     const StaticEager seen(stepper.model, [&] { stepper.model(x).backward(); });
   }
   EXPECT_TRUE(all.empty()) << all.size() << " entries, the first of " << all[0].op;
+  EXPECT_TRUE(activities->all().empty());
 }
 
 // Catches: gradients of gradients that end where static parts begin, in silence.

@@ -19,12 +19,15 @@ int64_t& sent_by(Traffic& traffic, int64_t rank) {
   return traffic.sent[r];
 }
 
+thread_local int uncounted = 0;
+
 class CountingWorld : public World {
  public:
   using Of = std::function<Traffic&(const char* op)>;
   CountingWorld(WorldPtr world, Of of) : World(*world), world_(std::move(world)), of_(std::move(of)) {}
 
   Work exchange(Exchange asked) override {
+    if (uncounted > 0) return world_->exchange(std::move(asked));
     auto& traffic = of_(asked.op);
     ++traffic.calls;
     for (const auto& part : asked.parts) {
@@ -41,6 +44,14 @@ class CountingWorld : public World {
 };
 
 }  // namespace
+
+Uncounted::Uncounted() {
+  ++uncounted;
+}
+
+Uncounted::~Uncounted() {
+  --uncounted;
+}
 
 Traffic& Traffic::operator+=(const Traffic& other) {
   calls += other.calls;

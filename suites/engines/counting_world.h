@@ -19,6 +19,14 @@ struct Traffic {
 
 // @post forwards everything to `world`, unchanged; `traffic` must outlive the result.
 WorldPtr counting(WorldPtr world, Traffic& traffic);
+// While alive, what this thread exchanges is not counted: it belongs to no step.
+class Uncounted {
+ public:
+  Uncounted();
+  ~Uncounted();
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+};
 // The same by collective: "all_gather", "reduce_scatter", …
 using TrafficByOp = std::map<std::string, Traffic>;
 WorldPtr counting(WorldPtr world, TrafficByOp& traffic);

@@ -130,6 +130,10 @@ void saved_twice(SavingScene& scene) {
 
 }  // namespace
 
+Plant unharmed_savings() {
+  return with_savings({});
+}
+
 std::vector<Fault> checkpoint_faults() {
   return {
       {201, "saved-for-another-rank", "K11", "two ranks save each other's part", "checkpoint", 100, 0,

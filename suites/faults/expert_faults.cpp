@@ -131,6 +131,10 @@ void rows_turned(Arrived& all, const Groups&) {
 
 }  // namespace
 
+Plant unharmed_mixtures() {
+  return with_mixture({});
+}
+
 std::vector<Fault> expert_faults() {
   return {
       {210, "expert-lost", "K1", "the last expert of a rank answers nothing", "experts", 60, 0,

@@ -12,6 +12,7 @@
 #include "engine/values/error.h"
 #include "suites/engines/lockstep_engine.h"
 #include "suites/faults/rewrite.h"
+#include "suites/faults/tables.h"
 #include "suites/laws/laws.h"
 
 namespace lockstep::suites {
@@ -55,6 +56,23 @@ TEST(Faults, WhatIsNoFaultSurvives) {
   const auto always = faults()[0].plant();
   const auto both = look_for(faults()[0], *always);  // the "clean" engine has the fault, too
   EXPECT_TRUE(std::holds_alternative<Failed>(both));
+}
+
+// Catches: an engine for faults whose cases fail with nothing planted, so that each of its faults is found.
+TEST(Faults, EnginesWithNothingPlantedPass) {
+  const std::pair<const char*, Plant> all[] = {
+      {"train", plant::unharmed_training()},   {"fsdp", plant::unharmed_sharding()},
+      {"optim", plant::unharmed_steps()},      {"checkpoint", plant::unharmed_savings()},
+      {"experts", plant::unharmed_mixtures()}, {"plans", plant::unharmed_plans()}};
+  for (const auto& [name, plant] : all) {
+    const auto& suite = find_suite(name);
+    const auto engine = plant();
+    for (int64_t i = 0; i < 12; ++i) {
+      const auto c = suite.generate(1, i);
+      const auto outcome = judge_safely(suite, c, *engine);
+      EXPECT_TRUE(std::holds_alternative<Passed>(outcome)) << oracle::to_token(c);
+    }
+  }
 }
 
 // From the run of this number on, the first piece of every gather is lost.

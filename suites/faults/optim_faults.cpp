@@ -218,6 +218,10 @@ void last_part_lost(Arrived& all, const Groups&) {
 
 }  // namespace
 
+Plant unharmed_steps() {
+  return with_steps({});
+}
+
 std::vector<Fault> optim_faults() {
   return {
       {180, "tiles-of-another-size", "K7", "tiles have a row and a column more", "optim", 60, 0,

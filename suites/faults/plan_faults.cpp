@@ -87,7 +87,9 @@ class Misplanned : public LockstepEngine {
   explicit Misplanned(ParallelizingFault fault) : fault_(fault) {}
   EngineResult run(const oracle::Case& c, bool want_timeline) override {
     if (c.suite != "plans") return LockstepEngine::run(c, want_timeline);
-    return parallelized(local_world(c.mesh.size(), c.mesh.device_type()), parallelizing_of(c), fault_);
+    auto result = parallelized(local_world(c.mesh.size(), c.mesh.device_type()), parallelizing_of(c), fault_);
+    result.random_after = generator().state;
+    return result;
   }
 
  private:
@@ -134,6 +136,7 @@ void goes_elsewhere(ParallelPlan& plan) {
 // Every block's output is brought together, though nobody asks for it.
 void stops_more(ParallelPlan& plan) {
   auto rows = plan.rows();
+  if (rows.empty()) return;
   std::erase_if(rows, [](const PlanRow& row) { return row.phase == kForwardPost && row.module != ""; });
   rows.push_back({"\\d+", kForwardPost, "<out>", 0, std::nullopt, {Replicate{}}, {rows.at(0).mesh_dims[0]}});
   set_rows(plan, std::move(rows));
@@ -243,6 +246,10 @@ void gradient_lost_on_last(nn::Module& model) {
 }
 
 }  // namespace
+
+Plant unharmed_plans() {
+  return with_plan({});
+}
 
 std::vector<Fault> plan_faults() {
   return {

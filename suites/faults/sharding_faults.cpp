@@ -345,6 +345,10 @@ void draws_early(const ShardedScene&, at::Tensor&) {
 
 }  // namespace
 
+Plant unharmed_sharding() {
+  return with_sharding({});
+}
+
 std::vector<Fault> sharding_faults() {
   return {
       {116, "term-of-shard-lost", "K1", "the last rank's terms are missing where gradients are reduced",

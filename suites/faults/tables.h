@@ -52,5 +52,13 @@ std::vector<Fault> plan_faults();        // plans, and plans that are optimized
 std::vector<Fault> form_faults();        // lists, functional collectives, padded locals, other ranks
 std::vector<Fault> process_faults();
 
+// With nothing planted: engines that run the cases of a suite by other code than LockstepEngine's.
+Plant unharmed_training();
+Plant unharmed_sharding();
+Plant unharmed_steps();
+Plant unharmed_savings();
+Plant unharmed_mixtures();
+Plant unharmed_plans();
+
 }  // namespace plant
 }  // namespace lockstep::suites

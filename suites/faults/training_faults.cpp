@@ -102,6 +102,10 @@ bool by_adamw(const oracle::Case& c) {
 
 }  // namespace
 
+Plant unharmed_training() {
+  return with_training({});
+}
+
 std::vector<Fault> training_faults() {
   return {
       {78, "keys-one-late", "K15", "keys are turned as if each stood one position later", "train", 1, 0, any,

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "engine/nn/boundary.h"
@@ -171,12 +172,13 @@ Ran run_statically(const WorldPtr& world, const Parallelizing& p, const Parallel
   const auto model = model_of(p);
   parallelize(*model, mesh, p.plan, {.in_buffers = false, .bucket_bytes = p.bucket});
   const auto x = parameter(distribute_tensor(p.x().to(p.mesh.device_type()), mesh, p.cut, {}, std::nullopt));
-  const StaticEager statically(*model,
-                               [&] {
-                                 x.mutable_grad().reset();
-                                 pass(*model, x, true);
-                               },
-                               {OnChange::kError, p.seed % 2 == 0});
+  const auto step = [&] {
+    x.mutable_grad().reset();
+    pass(*model, x, true);
+  };
+  std::optional<Uncounted> trials(std::in_place);  // as many as the ranks of a process need
+  const StaticEager statically(*model, step, {OnChange::kError, p.seed % 2 == 0});
+  trials.reset();
   if (fault.seen != nullptr) fault.seen(*model);
   ran.ends = ends_of(*model, x, train(*model, x, p, fault));
   return ran;
