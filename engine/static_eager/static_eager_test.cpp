@@ -282,7 +282,7 @@ TEST(StaticEager, OneThatIsRefusedLeavesTheModelAsItWas) {
   const auto step = [&] { stepper.model(x).backward(); };
   const StaticEager last(*stepper.model.mlp, [&] { (*stepper.model.mlp)(x).sum().backward(); });
   EXPECT_THROW(StaticEager(stepper.model, step), Error);
-    EXPECT_NO_THROW(step());
+  EXPECT_NO_THROW(step());
   const auto before = last.static_calls();
   (*stepper.model.mlp)(x).sum().backward();
   EXPECT_EQ(last.static_calls(), before + 1);
@@ -291,11 +291,11 @@ TEST(StaticEager, OneThatIsRefusedLeavesTheModelAsItWas) {
 // Catches: trials in the record of whoever records the step.
 TEST(StaticEager, WhatItTriesIsInNobodysRecord) {
   Stepper stepper(kCases[1]);
-    const auto activities = std::make_shared<ActivityLog>();
+  const auto activities = std::make_shared<ActivityLog>();
   Timeline all;
   const auto x = distribute_tensor(normal_values({4, 6, 8}, 7), stepper.mesh, {Replicate{}});
   {
-        const TimelineScope scope(all);
+    const TimelineScope scope(all);
     const Recording recording(activities);
     const StaticEager seen(stepper.model, [&] { stepper.model(x).backward(); });
   }
