@@ -19,6 +19,10 @@ struct Traffic {
 
 // @post forwards everything to `world`, unchanged; `traffic` must outlive the result.
 WorldPtr counting(WorldPtr world, Traffic& traffic);
+// The same by collective: "all_gather", "reduce_scatter", …
+using TrafficByOp = std::map<std::string, Traffic>;
+WorldPtr counting(WorldPtr world, TrafficByOp& traffic);
+
 // While alive, what this thread exchanges is not counted: it belongs to no step.
 class Uncounted {
  public:
@@ -27,8 +31,5 @@ class Uncounted {
   Uncounted(const Uncounted&) = delete;
   Uncounted& operator=(const Uncounted&) = delete;
 };
-// The same by collective: "all_gather", "reduce_scatter", …
-using TrafficByOp = std::map<std::string, Traffic>;
-WorldPtr counting(WorldPtr world, TrafficByOp& traffic);
 
 }  // namespace lockstep::suites

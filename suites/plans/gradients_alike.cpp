@@ -34,17 +34,13 @@ std::vector<Shown> shown_of(const Parallelizing& p, const ParallelPlan& plan) {
 
 namespace {
 
-bool is_within(const std::string& inner, const std::string& outer) {
-  return outer.empty() || inner.starts_with(outer + ".");
-}
-
 // Each before those within it, and of these the last one first.
 std::vector<Shown> on_the_way_back(std::vector<Shown> in_calls) {
   std::vector<Shown> all;
   while (!in_calls.empty()) {
     auto outer = in_calls.begin();
     for (auto next = outer; next != in_calls.end(); ++next)
-      if (!is_within(next->path, outer->path)) outer = next;
+      if (!is_around(outer->path, next->path)) outer = next;
     std::vector<Shown> within(outer + 1, in_calls.end());
     all.push_back(*outer);
     in_calls.erase(outer, in_calls.end());

@@ -233,9 +233,9 @@ void act_alike(const Parallelizing& p, nn::Module& model, Acted acted) {
       for (const auto& row : of_inputs)
         if (rest->take(concat(path, ":", row.index)).value_or(false)) node(inputs.at(as_size(row.index)));
     });
-    const auto of_output = rows_of(module.path, PlanPhase::kForwardPost);
+    const auto of_output = rows_of(module.path, PlanPhase::kForwardPost).size();
     its.register_forward_hook([=, path = module.path](nn::Module&, const nn::Tensors&, at::Tensor& output) {
-      for (size_t n = of_output.size(); n > 0; --n)
+      for (size_t n = of_output; n > 0; --n)
         if (rest->take(path + ":out").value_or(false)) node(output);
     });
   }

@@ -6,15 +6,11 @@
 #include "engine/values/error.h"
 
 namespace lockstep::suites {
-namespace {
-
 using enum PlanPhase;
 
 bool is_around(const std::string& outer, const std::string& inner) {
   return outer.empty() || inner == outer || inner.starts_with(outer + ".");
 }
-
-}  // namespace
 
 bool annotates(const PlanRow& row, const std::string& path) {
   const auto dot = path.rfind('.');

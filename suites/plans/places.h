@@ -19,6 +19,9 @@ struct Said {
 std::vector<std::optional<Said>> said(const Parallelizing& p, const ParallelPlan& plan, PlanPhase phase,
                                       const std::string& module, const std::string& name);
 
+// Whether the inner path is that of the module at the outer one, or of one within it.
+bool is_around(const std::string& outer, const std::string& inner);
+
 // Whether the row annotates the gradient of the parameter at this path: its own, or "*" of a module around
 // it.
 bool annotates(const PlanRow& row, const std::string& path);
